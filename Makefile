@@ -1,0 +1,50 @@
+# Needs git, make and Python 3.11 or newer; everything else goes into .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= auto
+
+.PHONY: help demo test check fix docs bench clean
+
+help: ## Show this list.
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+demo: $(VENV)/runtime ## Show the main job end to end in a throw-away repository.
+	@$(BIN)/python scripts/demo.py $(BIN)/tugcode
+
+test: $(VENV)/development ## Run all tests.
+	@$(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=term
+
+check: $(VENV)/development ## Check format, lint and types.
+	@$(BIN)/ruff format --check --cache-dir .cache/ruff .
+	@$(BIN)/ruff check --cache-dir .cache/ruff .
+	@$(BIN)/mypy
+
+fix: $(VENV)/development ## Format, and repair what the linter can.
+	@$(BIN)/ruff check --fix --cache-dir .cache/ruff .
+	@$(BIN)/ruff format --cache-dir .cache/ruff .
+
+docs: $(VENV)/development ## Write the generated pages of docs/ anew.
+	@$(BIN)/python scripts/reference.py
+
+bench: $(VENV)/runtime ## Measure an installed, compiled package against its budgets.
+	@$(BIN)/python bench/startup.py
+	@$(BIN)/python bench/parser.py
+
+clean: ## Remove everything that was built.
+	rm -rf $(VENV) .cache .hypothesis
+
+$(VENV)/runtime: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Tugtool needs Python 3.11 or newer; try: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+	  { echo "Python's venv module is missing; on Debian: apt-get install python3-venv" >&2; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@# Older pips write a shebang that cannot hold a path with spaces, or a very long one.
+	@$(BIN)/tugcode --version >/dev/null 2>&1 || \
+	  printf '#!/bin/sh\nexec "%s" -m tugtool "$$@"\n' "$(CURDIR)/$(BIN)/python" >$(BIN)/tugcode
+	@touch $@
+
+$(VENV)/development: $(VENV)/runtime requirements-dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
+	@touch $@

@@ -1,0 +1,137 @@
+"""Write the generated pages of docs/: commands.md, json.md, configuration.md.
+
+python scripts/reference.py           write them
+python scripts/reference.py --check   exit status 1 if one is out of date
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from tugtool import config
+from tugtool.cli import help, table
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+SCHEMAS = Path(config.__file__).parent / "schemas"
+NOTE = "<!-- Written by `make docs`; do not edit. -->\n"
+
+
+def commands() -> str:
+    """The command reference, from the table."""
+    parts = [NOTE, "# Commands\n", _grammar()]
+    parts += [
+        f"- [`tugcode {c.path}`](#tugcode-{_slug(c.path)}): {c.summary}" for c in table.visible()
+    ]
+    for command in table.visible():
+        parts += [f"\n## tugcode {command.path}\n", "```text", help.for_command(command).rstrip()]
+        parts += ["```"]
+        parts += [f"\nWith `--json`: [{command.path}](json.md#{_slug(command.path)})."]
+    return "\n".join(parts) + "\n"
+
+
+def _grammar() -> str:
+    rows = "\n".join(
+        f"| `{' '.join(filter(None, [option.short, help.option_form(option)]))}` | {option.help} |"
+        for option in table.GLOBAL_OPTIONS
+    )
+    return (
+        "`tugcode COMMAND [ARGUMENTS] [OPTIONS]`. Options may stand anywhere before `--`, with\n"
+        "their value as the next word or after `=`. What follows `--` is never an option.\n\n"
+        f"| everywhere | |\n|---|---|\n{rows}\n\n"
+        "| exit status | |\n|---|---|\n"
+        "| 0 | done |\n| 1 | refused or failed |\n| 2 | the command line makes no sense |\n"
+        "| 3 | a bug in Tugtool: a traceback, and where to report it |\n"
+        "| 4 | the claim is not yours any more: stop working |\n| 130 | interrupted |\n"
+    )
+
+
+def answers() -> str:
+    """The JSON reference, from the schemas."""
+    parts = [
+        NOTE,
+        "# JSON answers\n",
+        "With `--json` a command prints exactly one document on standard output, errors included.",
+        "It is pure ASCII. The schemas are in the package, `tugtool/schemas/`, and the tests hold",
+        "every answer against them. `?` marks a field that may be absent.\n",
+    ]
+    names = ["envelope", *(_slug(c.path) for c in table.COMMANDS.values()), "help"]
+    for name in names:
+        schema = json.loads((SCHEMAS / f"{name}.json").read_text())
+        parts += [f"\n## {name}\n", f"{schema['description'].capitalize()}.\n"]
+        parts += ["| field | type | meaning |", "|---|---|---|", *_rows(schema, "", set())]
+        for each, definition in schema.get("$defs", {}).items():
+            parts += [f"\n### {name}: {each}\n", "| field | type | meaning |", "|---|---|---|"]
+            parts += _rows(definition, "", set())
+    return "\n".join(parts) + "\n"
+
+
+def _rows(schema: dict, prefix: str, seen: set) -> list[str]:
+    rows = []
+    for field, value in schema.get("properties", {}).items():
+        mark = "" if field in schema["required"] else "?"
+        path = f"{prefix}{field}{mark}"
+        rows.append(f"| `{path}` | {_type(value)} | {value['description']} |")
+        inner = value.get("items", value)
+        depth = "[]" if "items" in value else ""
+        while "items" in inner:
+            inner, depth = inner["items"], depth + "[]"
+        rows += _rows(inner, f"{path}{depth}.", seen)
+    return rows
+
+
+def _type(schema: dict) -> str:
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
+    if "$ref" in schema:
+        return schema["$ref"].rsplit("/", 1)[1]
+    if schema["type"] == "array":
+        return f"list of {_type(schema['items'])}"
+    kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    return " or ".join(kinds)
+
+
+def configuration() -> str:
+    """The settings and the environment, from their tables."""
+    rows = [
+        f"| `{key}` | `{json.dumps(setting.default)}` | {setting.expects()} | {setting.meaning} |"
+        for key, setting in config.SETTINGS.items()
+    ]
+    return (
+        f"{NOTE}\n# Configuration\n\n"
+        "Settings live in `.tugtool/config.toml` at the top of the main worktree, also for\n"
+        "commands that run in a linked one. Every key is optional, `tugcode init` writes no such\n"
+        "file, and without it nothing is paid for it. A key that does not exist, or a value it\n"
+        "does not take, is an error (E071). `tugcode config` shows what is in force and why.\n\n"
+        "```toml\n[plan]\nmax_bytes = 16777216\n```\n\n"
+        "| key | default | takes | meaning |\n|---|---|---|---|\n" + "\n".join(rows) + "\n\n"
+        "## Environment\n\n| variable | effect |\n|---|---|\n"
+        + "\n".join(f"| `{name}` | {meaning} |" for name, meaning in config.VARIABLES.items())
+        + "\n"
+    )
+
+
+def _slug(path: str) -> str:
+    return path.replace(" ", "-")
+
+
+PAGES = {"commands.md": commands, "json.md": answers, "configuration.md": configuration}
+
+
+def main(check: bool) -> int:
+    """Write or compare every page; the exit status."""
+    stale = 0
+    for name, page in PAGES.items():
+        path = DOCS / name
+        if path.exists() and path.read_text() == page():
+            continue
+        stale += 1
+        if check:
+            print(f"docs/{name} is out of date; run: make docs", file=sys.stderr)
+        else:
+            path.write_text(page())
+            print(f"wrote docs/{name}")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main("--check" in sys.argv[1:]))

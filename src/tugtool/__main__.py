@@ -1,0 +1,5 @@
+"""`python -m tugtool` is `tugcode`."""
+
+from tugtool.cli.main import run
+
+run()

@@ -1,0 +1,1 @@
+"""The command line: parse input, call one operation, show its answer."""

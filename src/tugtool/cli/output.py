@@ -1,0 +1,131 @@
+"""How answers leave: one JSON envelope, or text that cannot disturb a terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from io import TextIOWrapper
+
+from tugtool import config, jsontext
+from tugtool.errors import TugError, Unwritable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import TextIO
+
+SCHEMA_VERSION = "1"
+
+#: Longer lines of user text are cut: nobody reads a title of a megabyte.
+LONGEST = 1000
+
+
+class Answer:
+    """What a command returns: data for programs, text for people, an exit status."""
+
+    __slots__ = ("data", "issues", "status", "text")
+
+    def __init__(
+        self,
+        data: Mapping[str, object],
+        text: Callable[[], str],
+        *,
+        issues: Sequence[Mapping[str, object]] = (),
+        status: int = 0,
+    ) -> None:
+        self.data = data
+        #: Called only when text is wanted, so that JSON pays nothing for it.
+        self.text = text
+        self.issues = issues
+        self.status = status
+
+
+def envelope(
+    command: str, status: int, data: Mapping[str, object], issues: Sequence[object]
+) -> str:
+    """The one JSON document of a command."""
+    return jsontext.encode(
+        {
+            "schema_version": SCHEMA_VERSION,
+            "command": command,
+            "status": "error" if status else "ok",
+            "data": data,
+            "issues": issues,
+        }
+    )
+
+
+def clean(text: str, longest: int = LONGEST) -> str:
+    """User text as one line without anything that could act on a terminal."""
+    if len(text) > longest:
+        text = text[: longest - 1] + "…"
+    if text.isprintable():
+        return text
+    from tugtool.cli import terminal
+
+    return terminal.strip(text)
+
+
+def say(text: str) -> None:
+    """Results, on standard output."""
+    _write(sys.stdout, text)
+
+
+def finding(issue: Mapping[str, object]) -> str:
+    """One entry of `issues` the way compilers write it, so that editors can follow."""
+    where = f"{issue['file']}:{issue['line']}" if "line" in issue else str(issue.get("file", ""))
+    text = f"{clean(where)}: {issue['severity']} {issue['code']}: {_block(str(issue['message']))}"
+    return f"{text}\n    {_block(str(issue['hint']))}\n" if issue.get("hint") else f"{text}\n"
+
+
+def complain(error: TugError) -> None:
+    """A refusal, on standard error."""
+    for issue in error.issues()[:-1]:
+        _write(sys.stderr, finding(issue))
+    _write(sys.stderr, f"tugcode: {error.code}: {_block(error.message)}\n")
+    if error.hint:
+        _write(sys.stderr, f"  try: {_block(error.hint)}\n")
+
+
+def mention(text: str) -> None:
+    """Anything else a person should know, on standard error."""
+    _write(sys.stderr, text)
+
+
+def _block(text: str) -> str:
+    return "\n  ".join(clean(line) for line in text.split("\n"))
+
+
+def _write(stream: TextIO, text: str) -> None:
+    try:
+        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+            # A terminal that cannot show a character gets its code, never a traceback.
+            stream.reconfigure(errors="backslashreplace")
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        # The reader has seen enough. Python would complain again when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except OSError as error:
+        raise Unwritable("the answer", reason=error.strerror or str(error)) from error
+
+
+def colour() -> bool:
+    """Whether standard output is a terminal that may be coloured."""
+    return sys.stdout.isatty() and config.colour_wanted()
+
+
+def unicode_glyphs() -> bool:
+    """Whether standard output can show more than ASCII."""
+    return (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
+
+
+def width() -> int:
+    """Columns to write for: as asked, as wide as the terminal, or 100 for a file."""
+    asked = config.columns()
+    if asked:
+        return asked
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 100

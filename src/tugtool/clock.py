@@ -1,0 +1,20 @@
+"""Time as everybody stores and compares it: UTC text of one width, to the millisecond."""
+
+from __future__ import annotations
+
+import time
+
+#: No lease is longer: its end must stay within the four digits of a year.
+LONGEST_SECONDS = 100 * 365 * 86400
+
+
+def system_milliseconds() -> int:
+    """The machine's clock; tests put another in its place."""
+    return time.time_ns() // 1_000_000
+
+
+def text(milliseconds: int) -> str:
+    """`2026-02-23T12:00:00.000Z`. Comparing such texts compares the times."""
+    seconds, rest = divmod(milliseconds, 1000)
+    # The C library's calendar: earlier tools wrote their own, and leases never expired.
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest:03}Z"

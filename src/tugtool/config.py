@@ -1,0 +1,219 @@
+"""What is set: the environment, and `.tugtool/config.toml`.
+
+No other module reads the environment. Without a configuration file nothing is paid for
+one: the TOML reader is imported only when the file exists.
+"""
+
+from __future__ import annotations
+
+import os
+
+from tugtool import files
+from tugtool.errors import BadSetting
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+CONFIG_PATH = ".tugtool/config.toml"
+LEVELS = ("lenient", "normal", "strict")
+#: Thirty years in seconds, a gigabyte in bytes: beyond it dates and integers overflow.
+MOST = 1_000_000_000
+
+#: Set by git for its hooks, or by people with unusual set-ups: then only git knows.
+GIT_LOCATION_VARIABLES = (
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_COMMON_DIR",
+    "GIT_CEILING_DIRECTORIES",
+)
+
+#: Every variable that changes what Tugtool does.
+VARIABLES = {
+    "NO_COLOR": "set to anything: no colours, also on a terminal",
+    "TERM": "`dumb`: no colours",
+    "COLUMNS": "how wide to write, instead of the terminal's width",
+    "TUGCODE_DEBUG": "set to 1: errors show where in the code they arose",
+    "TUGCODE_ATTEMPT": "the attempt a worker runs under, as `--attempt`; counts only for the step "
+    "that TUGCODE_STEP names",
+    "TUGCODE_STEP": "the step that TUGCODE_ATTEMPT belongs to",
+    "TUGCODE_PLAN": "the plan that TUGCODE_ATTEMPT belongs to; any if not set",
+    "GIT_DIR": "as for git; then git itself is asked where the repository is",
+    "GIT_WORK_TREE": "as for git",
+    "GIT_COMMON_DIR": "as for git",
+    "GIT_CEILING_DIRECTORIES": "as for git",
+}
+
+
+class Setting:
+    """One key: its default, the values it takes, and what it means."""
+
+    __slots__ = ("choices", "default", "least", "meaning")
+
+    def __init__(
+        self, default: int | str, meaning: str, *, least: int = 1, choices: tuple[str, ...] = ()
+    ) -> None:
+        self.default = default
+        self.meaning = meaning
+        self.least = least
+        self.choices = choices
+
+    def expects(self) -> str:
+        """What a value must be, in words."""
+        if self.choices:
+            return "one of " + ", ".join(f'"{choice}"' for choice in self.choices)
+        return f"a whole number, at least {self.least} and at most {MOST}"
+
+    def takes(self, value: object) -> bool:
+        """Whether `value` is of the right type and in range."""
+        if self.choices:
+            return value in self.choices
+        return type(value) is int and self.least <= value <= MOST
+
+
+SETTINGS = {
+    "plan.validation_level": Setting(
+        "lenient",
+        "how strictly a plan is judged before it is carried out; `validate` has its own option",
+        choices=LEVELS,
+    ),
+    "plan.max_bytes": Setting(8388608, "larger plan files are refused"),
+    "state.lease_seconds": Setting(7200, "how long a claim lasts without a sign of life"),
+    "state.max_attempts": Setting(5, "claims without progress before a step is parked"),
+    "state.busy_seconds": Setting(5, "how long a command queues for the database"),
+    "log.max_lines": Setting(500, "the implementation log is rotated beyond this length"),
+    "log.max_bytes": Setting(102400, "the implementation log is rotated beyond this size"),
+}
+SECTIONS = tuple(dict.fromkeys(key.partition(".")[0] for key in SETTINGS))
+
+
+class Settings:
+    """The settings in force and where each came from."""
+
+    __slots__ = ("_values", "file")
+
+    def __init__(self, values: dict[str, object], file: str | None) -> None:
+        self._values = values
+        self.file = file
+
+    def value(self, key: str) -> object:
+        """What is in force for `key`."""
+        return self._values.get(key, SETTINGS[key].default)
+
+    def number(self, key: str) -> int:
+        """The whole number in force for `key`."""
+        value = self.value(key)
+        assert isinstance(value, int)
+        return value
+
+    def word(self, key: str) -> str:
+        """The word in force for `key`."""
+        return str(self.value(key))
+
+    def is_set(self, key: str) -> bool:
+        """Whether the file, and not the default, decides about `key`."""
+        return key in self._values
+
+
+def environment() -> Mapping[str, str]:
+    """The environment, for whoever starts another program."""
+    return os.environ
+
+
+def git_location_is_forced() -> bool:
+    """Whether the environment tells git where its repository is."""
+    return any(name in os.environ for name in GIT_LOCATION_VARIABLES)
+
+
+def attempt_for(plan: str, anchor: str) -> int | None:
+    """The attempt the caller runs under, if the environment speaks of this very step."""
+    value = os.environ.get("TUGCODE_ATTEMPT", "")
+    same_step = os.environ.get("TUGCODE_STEP", "").removeprefix("#") == anchor
+    same_plan = os.environ.get("TUGCODE_PLAN", plan) == plan
+    return int(value) if same_step and same_plan and value.isdecimal() else None
+
+
+def debug() -> bool:
+    """Whether refusals show where in the code they arose (TUGCODE_DEBUG)."""
+    return os.environ.get("TUGCODE_DEBUG", "") not in ("", "0")
+
+
+def colour_wanted() -> bool:
+    """Whether the environment allows colours on a terminal (NO_COLOR, TERM)."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def columns() -> int | None:
+    """The width a person asked for (COLUMNS), if any."""
+    value = os.environ.get("COLUMNS", "")
+    return int(value) if value.isdecimal() and len(value) < 6 and int(value) > 0 else None
+
+
+def load(root: str) -> Settings:
+    """The settings of the repository at `root`."""
+    path = os.path.join(root, CONFIG_PATH)
+    if not os.path.lexists(path):
+        return Settings({}, None)
+    return Settings(_checked(_toml(path)), CONFIG_PATH)
+
+
+def _toml(path: str) -> dict[str, object]:
+    # 15 to 20 % of a bare start, so only where there is a file to read.
+    import tomllib
+
+    text = files.text(CONFIG_PATH, files.read(path))
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        # Beside its own error: an integer of 5000 digits, a thousand nested lists.
+        line = _line_in(str(error))
+        raise BadSetting(CONFIG_PATH, f"is not TOML: {error}", line=line) from error
+
+
+def _line_in(message: str) -> int | None:
+    # "Expected '=' after a key (at line 3, column 5)"; newer Pythons only add attributes.
+    number = message.rpartition("(at line ")[2].partition(",")[0]
+    return int(number) if number.isdecimal() else None
+
+
+def _checked(document: dict[str, object]) -> dict[str, object]:
+    values: dict[str, object] = {}
+    for section, table in document.items():
+        if section not in SECTIONS:
+            raise _unknown(section, SECTIONS, kind="section")
+        if not isinstance(table, dict):
+            problem = f"{section} is {_shown(table)}, and must be a section, [{section}]"
+            raise BadSetting(CONFIG_PATH, problem, key=section)
+        for name, value in table.items():
+            key = f"{section}.{name}"
+            setting = SETTINGS.get(key)
+            if setting is None:
+                raise _unknown(key, SETTINGS, kind="setting")
+            if not setting.takes(value):
+                problem = f"{key} is {_shown(value)}, and must be {setting.expects()}"
+                raise BadSetting(CONFIG_PATH, problem, key=key)
+            values[key] = value
+    return values
+
+
+def _shown(value: object) -> str:
+    """The value as the file has it, not as Python would print it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, int) and abs(value) > MOST:
+        return "out of range"
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, dict):
+        return "a section"
+    return "a list" if isinstance(value, list) else "a date or time"
+
+
+def _unknown(key: str, known: Iterable[str], *, kind: str) -> BadSetting:
+    from tugtool import nearest
+
+    close = nearest.names(key, known)
+    tail = f"; did you mean {close[0]}?" if close else ""
+    return BadSetting(CONFIG_PATH, f"there is no {kind} {key}{tail}", key=key)

@@ -1,0 +1,1 @@
+"""The state's home. Only modules in here know a database engine."""

@@ -1,0 +1,137 @@
+"""Real repositories in temporary directories, cut off from the person's own settings."""
+
+import functools
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+import tugtool
+from tugtool.cli import parse
+from tugtool.cli.main import main
+
+DATES = {"GIT_AUTHOR_DATE": "2026-01-01T00:00:00Z", "GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z"}
+
+
+@pytest.fixture(autouse=True)
+def _isolated(monkeypatch, tmp_path_factory):
+    """No home, no global git configuration, no variables that change what git or we do."""
+    for name in list(os.environ):
+        if name.startswith(("GIT_", "TUGCODE_")) or name in ("NO_COLOR", "COLUMNS"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", "/nonexistent")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    # Nothing above the temporary directory may be taken for a repository.
+    assert not (tmp_path_factory.getbasetemp() / ".git").exists()
+
+
+class Repo:
+    """A real repository at `path`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def init(cls, path: Path, *options: str) -> "Repo":
+        path.mkdir(parents=True, exist_ok=True)
+        git("init", "--quiet", "--initial-branch=main", "--template=", *options, cwd=path)
+        return cls(path)
+
+    def git(self, *arguments: str) -> str:
+        return git(*arguments, cwd=self.path)
+
+    def write(self, files: dict[str, str | bytes]) -> None:
+        for name, content in files.items():
+            path = self.path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    def commit(self, files: dict[str, str | bytes] | None = None) -> str:
+        self.write(files or {"file": "x\n"})
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--message=work")
+        return self.git("rev-parse", "HEAD").strip()
+
+    def plan(self, slug: str, text: str) -> Path:
+        self.write({f".tugtool/tugplan-{slug}.md": text})
+        return self.path / ".tugtool" / f"tugplan-{slug}.md"
+
+    def linked(self, path: Path, branch: str = "side") -> Path:
+        self.git("worktree", "add", "--quiet", "-b", branch, str(path))
+        return path
+
+
+def git(*arguments: str, cwd: Path) -> str:
+    """Git itself, with a fixed identity and fixed dates."""
+    identity = ["-c", "user.name=Tug", "-c", "user.email=tug@example.invalid"]
+    identity += ["-c", "protocol.file.allow=always"]
+    done = subprocess.run(
+        ["git", *identity, *arguments],
+        cwd=cwd,
+        env={**os.environ, **DATES},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+@pytest.fixture
+def repo(tmp_path) -> Repo:
+    """A repository with one commit."""
+    repo = Repo.init(tmp_path / "repo")
+    repo.commit()
+    return repo
+
+
+class Result:
+    """What a command did: exit status, standard output, standard error."""
+
+    def __init__(self, status: int, out: str, err: str) -> None:
+        self.status, self.out, self.err = status, out, err
+
+    def envelope(self) -> dict:
+        """The one JSON document on standard output."""
+        return json.loads(self.out)
+
+    @property
+    def data(self) -> dict:
+        return self.envelope()["data"]
+
+    @property
+    def codes(self) -> list[str]:
+        return [issue["code"] for issue in self.envelope()["issues"]]
+
+
+def hold_against_schemas(envelope: dict) -> None:
+    """Every JSON answer in the tests has the shape that the package promises."""
+    schema("envelope").validate(envelope)
+    data = envelope["data"]
+    if data or envelope["status"] == "ok":
+        name = "help" if set(data) == {"help"} else envelope["command"].replace(" ", "-")
+        schema(name).validate(data)
+
+
+@functools.cache
+def schema(name: str) -> jsonschema.Draft202012Validator:
+    """A schema of the package, ready to be held against an answer."""
+    path = Path(tugtool.__file__).parent / "schemas" / f"{name}.json"
+    return jsonschema.Draft202012Validator(json.loads(path.read_text()))
+
+
+@pytest.fixture
+def tugcode(capsys):
+    """Run a command line in this process: `tugcode("-C", path, "list", "--json")`."""
+
+    def run(*words: object) -> Result:
+        line = [str(word) for word in words]
+        result = Result(main(line), *capsys.readouterr())
+        if parse.wants_json(line):
+            hold_against_schemas(result.envelope())
+        return result
+
+    return run

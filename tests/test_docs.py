@@ -1,0 +1,188 @@
+"""Docs that cannot rot: what exists is documented, and what is documented exists."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tugtool
+from tugtool import config, errors
+from tugtool.cli import table
+from tugtool.plan import rules
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+SCHEMAS = Path(tugtool.__file__).parent / "schemas"
+REFERENCE = ROOT / "scripts" / "reference.py"
+
+CODE = re.compile(r"\b[EWPI]\d{3}\b")
+
+
+def error_classes() -> list[type[errors.TugError]]:
+    found, pending = [], [errors.TugError]
+    while pending:
+        pending += pending[0].__subclasses__()
+        found.append(pending.pop(0))
+    return [each for each in found if each.code]
+
+
+def diagnostic_codes() -> set[str]:
+    """Every code that the sources of the plan package can yield."""
+    sources = "".join(path.read_text() for path in Path(rules.__file__).parent.glob("*.py"))
+    return set(re.findall(r'"([EWPI]\d{3})"', sources))
+
+
+def test_the_generated_pages_are_up_to_date():
+    done = subprocess.run(
+        [sys.executable, REFERENCE, "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.stderr == ""
+    assert done.returncode == 0
+
+
+def test_a_stale_page_is_noticed(tmp_path):
+    """The check above can fail: a copy of the docs with one word changed is out of date."""
+    program = REFERENCE.read_text().replace(
+        'DOCS = Path(__file__).resolve().parent.parent / "docs"', f"DOCS = Path({str(tmp_path)!r})"
+    )
+    for page in DOCS.glob("*.md"):
+        (tmp_path / page.name).write_text(page.read_text().replace("strict", "stern"))
+    command = [sys.executable, "-c", program, "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "docs/commands.md is out of date" in done.stderr
+
+
+def test_codes_are_unique_and_classes_say_what_is_the_case():
+    codes = [each.code for each in error_classes()]
+    assert len(codes) == len(set(codes))
+    assert diagnostic_codes().isdisjoint(codes)
+    bases = [each for each in errors.TugError.__subclasses__() if not each.code]
+    assert all(base.__name__.endswith("Error") for base in bases)
+    assert not [each for each in error_classes() if each.__name__.endswith("Error")]
+
+
+def test_every_code_is_documented_and_every_documented_code_exists():
+    documented = set(re.findall(r"^\| ([EWPI]\d{3}) \|", (DOCS / "errors.md").read_text(), re.M))
+    assert documented == {each.code for each in error_classes()} | diagnostic_codes()
+
+
+def test_the_error_table_has_the_right_names_and_severities():
+    page = (DOCS / "errors.md").read_text()
+    for each in error_classes():
+        assert f"| {each.code} | {each.__name__} |" in page
+        assert f"{each.__name__} " in errors.__doc__
+    for code in diagnostic_codes():
+        assert f"| {code} | {rules.severity(code)} |" in page
+
+
+def test_every_exit_status_is_documented():
+    page = (DOCS / "commands.md").read_text()
+    for each in error_classes():
+        assert f"| {each.exit_status} |" in page
+
+
+def test_every_command_and_option_is_documented():
+    page = (DOCS / "commands.md").read_text()
+    for command in table.visible():
+        assert f"## tugcode {command.path}\n" in page
+        for option in command.options:
+            assert option.name in page
+
+
+def test_every_command_has_a_schema_and_every_schema_a_command():
+    commands = {command.path.replace(" ", "-") for command in table.COMMANDS.values()}
+    assert {path.stem for path in SCHEMAS.glob("*.json")} == commands | {"envelope", "help"}
+
+
+@pytest.mark.parametrize("path", sorted(SCHEMAS.glob("*.json")), ids=lambda path: path.stem)
+def test_every_field_is_described_and_documented(path):
+    page = (DOCS / "json.md").read_text()
+    for name, field in fields(json.loads(path.read_text())):
+        assert field["description"], name
+        assert re.search(rf"`[^`|]*\b{name}\??` \|", page), name
+
+
+def fields(schema: object):
+    """Every property of a schema, however deep."""
+    if isinstance(schema, dict):
+        for name, value in schema.get("properties", {}).items():
+            yield name, value
+        for value in schema.values():
+            yield from fields(value)
+
+
+def test_every_setting_and_variable_is_documented():
+    page = (DOCS / "configuration.md").read_text()
+    for name in (*config.SETTINGS, *config.VARIABLES):
+        assert f"| `{name}` |" in page
+
+
+def test_every_variable_that_is_read_is_known():
+    source = Path(config.__file__).read_text()
+    read = set(re.findall(r'os\.environ\.get\("(\w+)"', source)) | set(
+        config.GIT_LOCATION_VARIABLES
+    )
+    assert read == set(config.VARIABLES)
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in (*DOCS.glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
+        for target in re.findall(r"\]\(([\w./-]+)(?:#[\w-]*)?\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_changelog_begins_with_this_version():
+    found = re.search(r"^## \[(.*?)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert found
+    assert found[1] == tugtool.__version__
+
+
+def test_the_front_pages_stay_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+    assert len((ROOT / "CONTRIBUTING.md").read_text().splitlines()) <= 120
+    screen = "\n".join((ROOT / "README.md").read_text().splitlines()[:30])
+    assert "make demo" in screen
+    assert "make test" in screen
+
+
+def test_the_readme_s_small_plan_and_the_format_page_s_can_be_carried_out():
+    from tugtool.plan.parser import parse
+
+    for page in (ROOT / "README.md", DOCS / "plan-format.md"):
+        text = re.search(r"```markdown\n(.*?)```", page.read_text(), re.DOTALL)[1]
+        plan = parse(text)
+        assert [step.anchor for step in plan.steps] == ["step-1", "step-2"]
+        assert rules.check(plan, "lenient") == []
+
+
+def test_the_format_page_names_every_element_and_label():
+    from tugtool.plan import parser
+
+    page = (DOCS / "plan-format.md").read_text().casefold()
+    for label in (*parser._CHECKLISTS, *parser._PASSAGES):
+        assert f"`{label}`" in page
+
+
+def test_the_project_names_no_download_address():
+    for name in ("requirements-dev.txt", "pyproject.toml", "Makefile", ".ci/run"):
+        assert "://" not in (ROOT / name).read_text()
+    pins = [line for line in (ROOT / "requirements-dev.txt").read_text().splitlines() if line]
+    assert all(line.startswith("#") or re.fullmatch(r"[a-z-]+==[\d.]+", line) for line in pins)
+
+
+def test_the_demo_plays_to_its_end(tmp_path):
+    tugcode = Path(sys.executable).with_name("tugcode")
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "demo.py", tugcode],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PATH": "/usr/bin:/bin", "TMPDIR": str(tmp_path), "HOME": str(tmp_path)},
+    )
+    assert "wave 5   * step-8  Everything together (verification only)" in done.stdout
+    assert "E011: these steps wait for each other" in done.stdout
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,257 @@
+"""What a command loads. Imports are most of what a command costs, so they are counted.
+
+Every probe is a real process of its own that starts the way the installed launcher does.
+When a test here complains, first ask whether the new import can wait until it is needed;
+only then add it to the list of what the command may load.
+"""
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tugtool.cli.table import COMMANDS
+
+LAUNCHER = (Path(__file__).parent.parent / "scripts" / "tugcode").read_text()
+
+HEAVY = {
+    "argparse",
+    "asyncio",
+    "contextlib",
+    "dataclasses",
+    "enum",
+    "functools",
+    "hashlib",
+    "importlib.metadata",
+    "inspect",
+    "json",
+    "logging",
+    "pathlib",
+    "re",
+    "rich",
+    "shutil",
+    "subprocess",
+    "tempfile",
+    "tomllib",
+    "typing",
+}
+
+#: Read by every command: the way in, the way out, and the vocabulary.
+EVERY_COMMAND = {
+    "__future__",
+    "_json",
+    "tugtool",
+    "tugtool.cli",
+    "tugtool.cli.main",
+    "tugtool.cli.output",
+    "tugtool.cli.parse",
+    "tugtool.cli.grammar",
+    "tugtool.cli.table",
+    "tugtool.cli.table_plan",
+    "tugtool.cli.table_repo",
+    "tugtool.config",
+    "tugtool.errors",
+    "tugtool.files",
+    "tugtool.jsontext",
+}
+IN_A_REPOSITORY = {"tugtool.git", "tugtool.repository"}
+CONFIG = EVERY_COMMAND | IN_A_REPOSITORY | {"tugtool.cli.repo"}
+HELP = EVERY_COMMAND | {"tugtool.cli.help"}
+#: And whatever SQLite's C module itself loads.
+VERSION = CONFIG | {"select", "tugtool.store", "tugtool.store.linked"}
+#: Commands that must be cheap, and exactly what each loads beyond a bare interpreter.
+CHEAP = {
+    "config --json": CONFIG,
+    "--help": HELP,
+    "validate --help": HELP,
+    "plan --help --json": HELP,
+    "version": VERSION,
+    "--version --json": VERSION,
+}
+#: What it takes to find the plan that a name means.
+RESOLVE = {
+    "__future__",
+    "tugtool",
+    "tugtool.config",
+    "tugtool.errors",
+    "tugtool.files",
+    "tugtool.git",
+    "tugtool.plan",
+    "tugtool.plan.catalog",
+    "tugtool.repository",
+}
+
+#: How to run each command once with success; of the cli, only these may be loaded for JSON.
+RUNS = {
+    "init": (["init"], {"repo"}),
+    "validate": (["validate"], {"plan"}),
+    "list": (["list"], {"plan"}),
+    "plan new": (["plan", "new", "fresh"], {"plan"}),
+    "plan show": (["plan", "show", "small"], {"plan"}),
+    "plan graph": (["plan", "graph", "small"], {"plan"}),
+    "config": (["config"], {"repo"}),
+    "version": (["version"], {"repo"}),
+    "completion": (["completion", "bash"], {"completion"}),
+    "complete-words": (["complete-words", "--", "plan", "sh"], {"completion"}),
+}
+FRAME = {"grammar", "main", "output", "parse", "table", "table_plan", "table_repo"}
+#: What people's output may load on top; nothing else does.
+FOR_PEOPLE = {
+    "validate": {"render"},
+    "list": {"render"},
+    "plan show": {"render"},
+    "plan graph": {"diagram", "render"},
+}
+
+PLAN = """\
+## Phase 1.0: Small {#phase-small}
+
+### Plan Metadata {#plan-metadata}
+
+| Field | Value |
+|-------|-------|
+| Owner | somebody |
+| Status | active |
+| Last updated | 2026-01-01 |
+
+### Phase Overview {#phase-overview}
+
+### Execution Steps {#execution-steps}
+
+#### Step 1: Only {#step-1}
+
+**References:** (#phase-overview)
+
+**Tasks:**
+- [ ] Do it
+"""
+
+
+@pytest.fixture
+def place(repo) -> Path:
+    """A repository with one plan and no configuration file."""
+    repo.plan("small", PLAN)
+    return repo.path
+
+
+def _probe(code: str, *words: str, cwd: Path) -> tuple[set[str], str]:
+    """What a process loads beyond a bare interpreter, and what it prints."""
+    places = [str(Path(find_spec(name).origin).parent.parent) for name in ("tugtool", "rich")]
+    code = f"import sys\nsys.path[:0] = {places!r}\n{code}"
+    loaded, out = _imports(code, *words, cwd=cwd)
+    bare, _ = _imports("pass", cwd=cwd)
+    return loaded - bare, out
+
+
+def _imports(code: str, *words: str, cwd: Path) -> tuple[set[str], str]:
+    # -S and `import site`: all that a start loads, but no .pth file of the machine's, which
+    # could load something heavy first and so hide that we do.
+    command = [sys.executable, "-I", "-B", "-S", "-X", "importtime", "-c", f"import site\n{code}"]
+    done = subprocess.run([*command, *words], cwd=cwd, capture_output=True, text=True, check=False)
+    told = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    said = [line for line in done.stderr.splitlines() if not line.startswith("import time:")]
+    assert (done.returncode, said) == (0, [])
+    return {line.rpartition("|")[2].strip() for line in told[1:]}, done.stdout
+
+
+def _complaints(loaded: set[str], allowed: set[str]) -> list[str]:
+    """What is wrong with the imports of a command, in words."""
+    heavy = sorted(loaded & HEAVY)
+    new = sorted(loaded - allowed - HEAVY)
+    gone = sorted(allowed - loaded)
+    return [
+        *(f"{name} is heavy and may never be loaded here" for name in heavy),
+        *(f"{name} is loaded now; can it wait? If not, allow it here" for name in new),
+        *(f"{name} is no longer loaded; take it off the list" for name in gone),
+    ]
+
+
+def _cli(loaded: set[str]) -> set[str]:
+    prefix = "tugtool.cli."
+    return {name.removeprefix(prefix) for name in loaded if name.startswith(prefix)}
+
+
+@pytest.mark.parametrize("line", CHEAP)
+def test_a_cheap_command_loads_just_what_it_needs(place, line):
+    loaded, _ = _probe(LAUNCHER, *line.split(), cwd=place)
+    if CHEAP[line] is VERSION:
+        engine, _ = _probe("import _sqlite3", cwd=place)
+        loaded -= engine
+    assert _complaints(loaded, CHEAP[line]) == []
+
+
+def test_finding_a_plan_by_name_loads_nothing_heavy(place):
+    code = (
+        "from tugtool import repository\n"
+        "from tugtool.plan import catalog\n"
+        "print(catalog.resolve(repository.discover('.'), 'sma', cwd='.').key)\n"
+    )
+    loaded, out = _probe(code, cwd=place)
+    assert out == ".tugtool/tugplan-small.md\n"
+    assert _complaints(loaded, RESOLVE) == []
+
+
+def test_the_check_notices_an_import_at_the_very_start(place):
+    loaded, _ = _probe(f"import json, colorsys\n{LAUNCHER}", "config", "--json", cwd=place)
+    complaints = "\n".join(_complaints(loaded, CONFIG))
+    assert "json is heavy" in complaints
+    assert "re is heavy" in complaints
+    assert "colorsys is loaded now" in complaints
+    assert "json.decoder is loaded now" in complaints
+
+
+def test_the_check_notices_what_is_allowed_for_nothing(place):
+    loaded, _ = _probe(LAUNCHER, "config", "--json", cwd=place)
+    assert _complaints(loaded, {*CONFIG, "colorsys"}) == [
+        "colorsys is no longer loaded; take it off the list"
+    ]
+
+
+def test_every_command_is_tried():
+    assert set(RUNS) == set(COMMANDS), "add how to run the new command to RUNS"
+
+
+@pytest.mark.parametrize("command", RUNS)
+def test_json_loads_only_the_module_of_its_command_and_never_rich(place, command):
+    words, own = RUNS[command]
+    loaded, out = _probe(LAUNCHER, "--json", *words, cwd=place)
+    assert out.startswith('{"schema_version": ')
+    assert _cli(loaded) == FRAME | own
+    assert "rich" not in loaded
+
+
+@pytest.mark.parametrize("command", RUNS)
+def test_text_loads_only_the_module_of_its_command_and_what_draws_it(place, command):
+    words, own = RUNS[command]
+    loaded, out = _probe(LAUNCHER, *words, cwd=place)
+    assert out
+    drawing = FOR_PEOPLE.get(command, set())
+    assert FRAME | own <= _cli(loaded) <= FRAME | own | drawing
+    assert ("rich" in loaded) == ("render" in _cli(loaded))
+
+
+@pytest.mark.parametrize("shape", ["mermaid", "dot"])
+def test_a_diagram_in_json_loads_what_draws_diagrams_and_not_rich(place, shape):
+    words = ["plan", "graph", "small", "--json", "--format", shape]
+    loaded, _ = _probe(LAUNCHER, *words, cwd=place)
+    assert _cli(loaded) == {*FRAME, "plan", "diagram"}
+    assert "rich" not in loaded
+
+
+def test_only_text_that_could_disturb_a_terminal_loads_what_cleans_it(repo):
+    repo.plan("small", PLAN.replace("Only", "Only \x1b[31mred"))
+    json, _ = _probe(LAUNCHER, "plan", "show", "--json", cwd=repo.path)
+    text, _ = _probe(LAUNCHER, "plan", "show", cwd=repo.path)
+    assert _cli(json) == {*FRAME, "plan"}
+    assert _cli(text) == {*FRAME, "plan", "render", "terminal"}
+
+
+def test_only_a_configuration_file_loads_the_toml_reader(place):
+    without, _ = _probe(LAUNCHER, "config", "--json", cwd=place)
+    (place / ".tugtool" / "config.toml").write_text("[state]\nmax_attempts = 7\n")
+    present, out = _probe(LAUNCHER, "config", "--json", cwd=place)
+    assert "tomllib" not in without
+    assert "tomllib" in present
+    assert '"value": 7' in out
