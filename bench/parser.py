@@ -1,0 +1,123 @@
+"""How long parsing and checking take as plans grow, for every shape that could be slow.
+
+    python bench/parser.py [--quick | --self-test]
+
+Sizes double; a time that more than doubles by far is a fault: exit status 1. With
+`--self-test` a parser that is quadratic on purpose is measured, and must be caught.
+"""
+
+import argparse
+import gc
+import sys
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from plan_shapes import SHAPES, STEP, numbered
+from tugtool.plan import parser, rules
+
+SMALLEST, LARGEST, QUICK = 1 << 18, 1 << 23, 1 << 20
+#: Twice the text may take a bit more than twice the time: caches, the garbage collector.
+MOST_RATIO = 2.5
+#: Below this the clock and the machine decide, not the parser.
+LEAST_SECONDS = 0.02
+ENOUGH_SECONDS = 2.0
+#: Plans are refused above this size; at it, an ordinary one must not keep anybody waiting.
+MOST_SECONDS_FOR_PLAIN_STEPS = 8.0
+
+#: A machine that does other things too slows one size and not the next: look again.
+ATTEMPTS = 3
+
+Work = Callable[[str], object]
+Shape = Callable[[int], str]
+
+
+def judge(text: str) -> object:
+    """Everything `tugcode validate` does with a text."""
+    return rules.check(parser.parse(text), "strict")
+
+
+def quadratic(text: str) -> object:
+    """A parser with a fault: it begins anew at every line."""
+    at = text.find("\n")
+    while at >= 0:
+        text[at:].count("#")
+        at = text.find("\n", at + 1)
+    return None
+
+
+def seconds(work: Work, text: str) -> float:
+    """CPU time of the fastest of three rounds; what takes seconds needs fewer."""
+    times: list[float] = []
+    while len(times) < 3 and sum(times) < ENOUGH_SECONDS:
+        gc.collect()
+        before = time.process_time()
+        work(text)
+        times.append(time.process_time() - before)
+    return min(times)
+
+
+def measure(work: Work, shape: Shape, largest: int) -> list[float]:
+    """Times for sizes that double from SMALLEST to `largest`."""
+    times: list[float] = []
+    for _ in range(ATTEMPTS):
+        size, again = SMALLEST, []
+        while size <= largest:
+            again.append(seconds(work, shape(size)))
+            size *= 2
+        times = [min(pair) for pair in zip(times, again, strict=True)] if times else again
+        if worst_ratio(times) <= MOST_RATIO:
+            break
+    return times
+
+
+def worst_ratio(times: list[float]) -> float:
+    """The largest growth for a doubling, of times long enough to tell."""
+    told = [after / before for before, after in pairwise(times) if before >= LEAST_SECONDS]
+    return max(told, default=0.0)
+
+
+def report(name: str, times: list[float]) -> bool:
+    """Print one row; whether it is as it should be."""
+    ratio = worst_ratio(times)
+    fine = ratio <= MOST_RATIO
+    row = " ".join(f"{each * 1000:8.1f}" for each in times)
+    print(f"{name:28} {row}  {ratio:5.2f}{'' if fine else '  TOO SLOW'}", flush=True)
+    return fine
+
+
+def self_test(largest: int) -> int:
+    """The planted fault must be caught, and the real parser must pass beside it."""
+    plain = numbered(STEP)
+    caught = not report("planted: quadratic", measure(quadratic, plain, largest))
+    passed = report("the parser", measure(judge, plain, largest))
+    print("the planted fault is caught" if caught else "the planted fault is NOT caught")
+    return 0 if caught and passed else 1
+
+
+def main(arguments: list[str]) -> int:
+    """Print the table; 1 if anything grows too fast."""
+    options = argparse.ArgumentParser(description="Time the plan parser.")
+    options.add_argument("--quick", action="store_true", help="sizes up to 1 MB")
+    options.add_argument("--self-test", action="store_true", help="catch a planted fault")
+    chosen = options.parse_args(arguments)
+    if chosen.self_test:
+        return self_test(QUICK // 2)
+    largest = QUICK if chosen.quick else LARGEST
+    print(f"milliseconds for {SMALLEST >> 10} KB and each doubling, then the worst ratio")
+    slow = []
+    for name, shape in SHAPES.items():
+        times = measure(judge, shape, largest)
+        if not report(name, times):
+            slow.append(name)
+        if name == "plain steps" and times[-1] > MOST_SECONDS_FOR_PLAIN_STEPS:
+            slow.append(f"{name} ({times[-1]:.1f} s)")
+    print(f"too slow: {', '.join(slow)}" if slow else "all shapes are linear")
+    return 1 if slow else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
