@@ -100,7 +100,7 @@ def test_one_bad_file_does_not_hide_the_others(tugcode, repo):
         (lambda path: path.mkdir(), "E072", "is a directory"),
         (lambda path: os.mkfifo(path), "E072", "is a FIFO"),
         (lambda path: path.symlink_to("/etc/hostname"), "E073", "is outside the repository"),
-        (lambda path: path.write_bytes(b""), "E013", "has no steps"),
+        (lambda path: path.write_bytes(b" \n"), "E072", "is empty"),
         (lambda path: None, "E041", "no plan is called"),
         (lambda path: path.write_bytes(b"x" * 101), "E072", "the limit is 100"),
     ],
@@ -109,9 +109,8 @@ def test_a_file_that_is_no_plan_is_refused_with_its_code(tugcode, repo, command,
     make(repo.path / "odd.md")
     words = ["-C", repo.path, *command, "odd.md", "--max-bytes", "100"]
     answer = tugcode(*words, "--json")
-    if command == ["plan", "show"] and code == "E013":
-        assert answer.data["steps"] == []
-        return
+    if command == ["validate"] and says == "is empty":
+        code, says = "E013", "has no steps"
     assert answer.status == 1
     assert code in answer.codes
     text = tugcode(*words)
@@ -275,7 +274,40 @@ def test_a_slug_that_would_make_an_odd_file_name_is_refused(tugcode, repo, slug)
     assert not (repo.path / ".tugtool").exists()
 
 
-@pytest.mark.parametrize("title", ["", "  ", "a\nb", "a\x1b[31m", "x" * 201])
+def test_a_link_out_of_the_repository_is_not_followed_by_a_listing(tugcode, repo, tmp_path):
+    (tmp_path / "secret.md").write_text("# Secret\n### Step 1: x\n")
+    (repo.path / ".tugtool").mkdir()
+    (repo.path / ".tugtool/tugplan-link.md").symlink_to(tmp_path / "secret.md")
+    for command in ("list", "validate"):
+        answer = tugcode("-C", repo.path, command, "--json")
+        assert answer.codes == ["E073"]
+        assert "Secret" not in answer.out + tugcode("-C", repo.path, command).out
+
+
+def test_findings_beyond_the_first_thousand_are_counted_and_not_listed(tugcode, repo):
+    repo.plan("wrong", "### Step 1: x {#step-1}\n" * 1500)
+    answer = tugcode("-C", repo.path, "validate", "--level", "lenient", "--json")
+    assert len(answer.codes) == 1000
+    assert answer.data["plans"][0]["errors"] == 1499
+    assert answer.data["plans"][0]["left_out"] == 499
+    text = tugcode("-C", repo.path, "validate", "--level", "lenient").out
+    assert "1499 errors (499 of them not listed)" in text
+
+
+def test_a_step_is_shown_whole_however_long_its_texts(tugcode, repo):
+    repo.plan("long", f"### Step 1: x\n- [ ] {'word ' * 50_000}end\n")
+    assert "word end\n" in tugcode("-C", repo.path, "plan", "show", "--step", "step-1").out
+
+
+def test_nothing_is_cut_for_a_pipe(tugcode, repo):
+    needs = ", ".join(f"#step-{n}" for n in range(1, 40))
+    steps = "".join(f"### Step {n}: {'a long title ' * 8}{n}\n" for n in range(1, 40))
+    repo.plan("wide", f"{steps}### Step 40: last\n**Depends on:** {needs}\n")
+    assert "step-39\n" in tugcode("-C", repo.path, "plan", "graph").out
+    assert "…" not in tugcode("-C", repo.path, "plan", "show").out
+
+
+@pytest.mark.parametrize("title", ["", "  ", "C {#x}", "a\nb", "a\x1b[31m", "x" * 201])
 def test_a_title_that_is_not_one_line_of_text_is_refused(tugcode, repo, title):
     refused = tugcode("-C", repo.path, "plan", "new", "mine", f"--title={title}")
     assert refused.status == 2

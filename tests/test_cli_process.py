@@ -165,3 +165,18 @@ def _read(descriptor: int) -> bytes:
         return os.read(descriptor, 65536)
     except OSError:  # Linux reports the closed other end of a terminal as an error
         return b""
+
+
+@pytest.mark.parametrize("words", [["list"], ["version"], ["list", "--json"], ["--help"]])
+def test_a_closed_standard_output_is_an_error_and_no_bug(repo, words):
+    line = " ".join(["exec", f"'{TUGCODE}'", *words, ">&-"])
+    done = subprocess.run(["sh", "-c", line], cwd=repo.path, capture_output=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"tugcode: E074: cannot write the answer")
+
+
+@pytest.mark.parametrize("redirect", ["2>&-", "2>/dev/full"])
+def test_the_exit_status_stands_even_if_nobody_hears_the_error(repo, redirect):
+    line = f"exec '{TUGCODE}' nope {redirect}"
+    done = subprocess.run(["sh", "-c", line], cwd=repo.path, capture_output=True, check=False)
+    assert done.returncode == 2

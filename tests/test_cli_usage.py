@@ -23,7 +23,11 @@ import pytest
         (["list", "extra"], 'list does not know what to do with "extra"'),
         (["completion", "tcsh"], 'SHELL takes bash, zsh, fish, not "tcsh"'),
         (["plan", "show", "--step", "a", "--step", "b"], "option --step was given twice"),
-        (["--", "list"], 'there is no command "list"'),
+        (["--", "list"], "there is no command before --"),
+        (["show"], 'there is no command "show"; did you mean plan show?'),
+        (["grph"], 'there is no command "grph"; did you mean plan graph?'),
+        (["validate", "--level", "strct"], 'not "strct"; did you mean strict?'),
+        (["validate", "--levl", "x"], 'there is no option "--levl"; did you mean --level?'),
         (["-C", "/nonexistent/dir", "list"], "there is no directory /nonexistent/dir"),
     ],
 )
@@ -32,7 +36,7 @@ def test_a_wrong_command_line_is_a_usage_error(tugcode, words, message):
     assert (text.status, text.out) == (2, "")
     assert text.err.startswith("tugcode: E070: ")
     assert message in text.err
-    assert "try: tugcode" in text.err
+    assert "next: tugcode" in text.err
 
     answer = tugcode("--json", *words)
     assert answer.status == 2

@@ -92,7 +92,7 @@ def test_an_unknown_dependency_is_told_with_the_closest_anchors():
         "E010",
         3,
         "rig-sail depends on #rig-mst, which is no step of this plan",
-        "closest: #rig-mast, #rig-sail",
+        "closest: #rig-mast",
         "rig-sail",
     )
 
@@ -206,3 +206,45 @@ def test_long_names_are_cut_in_messages():
     text = f"#### Step 1: a {{#{name}}}\n**Depends on:** #b\n**References:** [D01] #c\n"
     messages = [each.message for each in rules.check(parse(text), "normal")]
     assert max(map(len, messages)) < 200
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "#step-1, Step 2",
+        "#step-1 and all steps before",
+        "#step-1 (and Step 2, Step 3)",
+        "#step-1 plus every other step",
+        "none, except #step-1",
+        "all preceding steps",
+    ],
+)
+def test_a_step_that_is_named_in_words_beside_an_anchor_is_not_dropped_silently(said):
+    steps = "".join(f"#### Step {n}: a\n" for n in (1, 2, 3))
+    (found,) = told("E017", f"{steps}#### Step 4: b\n**Depends on:** {said}\n")
+    assert found.line == 5
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "[Step 1](#step-1), [Step 2](#step-2).",
+        "#step-1 (it is free of the Step 4 augmentations)",
+        "#step-1 - this step builds on its parser",
+        "none (Step 1 is independent)",
+        "#step-1, #step-2",
+    ],
+)
+def test_remarks_and_links_may_speak_of_steps(said):
+    steps = "".join(f"#### Step {n}: a\n" for n in (1, 2, 3))
+    assert told("E017", f"{steps}#### Step 4: b\n**Depends on:** {said}\n") == []
+
+
+def test_a_cycle_through_a_repeated_anchor_names_the_first_step():
+    text = (
+        "#### Step 1: a {#step-1}\n**Depends on:** #step-2\n"
+        "#### Step 2: b {#step-2}\n**Depends on:** #step-1\n"
+        "#### Step 3: c {#step-2}\n"
+    )
+    (found,) = told("E011", text)
+    assert "step-2 (line 3)" in found.message

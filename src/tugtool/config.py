@@ -30,7 +30,7 @@ GIT_LOCATION_VARIABLES = (
 
 #: Every variable that changes what Tugtool does.
 VARIABLES = {
-    "NO_COLOR": "set to anything: no colours, also on a terminal",
+    "NO_COLOR": "not empty: no colours, also on a terminal",
     "TERM": "`dumb`: no colours",
     "COLUMNS": "how wide to write, instead of the terminal's width",
     "TUGCODE_DEBUG": "set to 1: errors show where in the code they arose",
@@ -123,6 +123,11 @@ def environment() -> Mapping[str, str]:
 def git_location_is_forced() -> bool:
     """Whether the environment tells git where its repository is."""
     return any(name in os.environ for name in GIT_LOCATION_VARIABLES)
+
+
+def has_attempt() -> bool:
+    """Whether the environment names an attempt at all (TUGCODE_ATTEMPT)."""
+    return "TUGCODE_ATTEMPT" in os.environ
 
 
 def attempt_for(plan: str, anchor: str) -> int | None:

@@ -181,7 +181,7 @@ class PlanAmbiguous(PlanError):
         what = f'"{name}" fits' if name else "no plan was named, and there are"
         super().__init__(
             f"{what} {len(candidates)} plans: {listing(candidates)}",
-            hint="give more of the name, or the path",
+            hint="give more of the name, or the path" if name else "name one of them",
             name=name,
             candidates=list(candidates),
         )
@@ -263,7 +263,7 @@ class BadSetting(FileError):
     ) -> None:
         where = f"{path}:{line}" if line else path
         super().__init__(
-            f"{where}: {problem}", hint="docs/configuration.md", file=path, line=line, key=key
+            f"{where}: {problem}", hint="tugcode config --help", file=path, line=line, key=key
         )
 
 

@@ -18,30 +18,38 @@ if TYPE_CHECKING:
 SMALL_BYTES = 1 << 20
 
 
-def read(path: str, *, max_bytes: int = SMALL_BYTES, raise_with: str | None = None) -> bytes:
+def read(
+    path: str,
+    *,
+    max_bytes: int = SMALL_BYTES,
+    raise_with: str | None = None,
+    name: str | None = None,
+) -> bytes:
     """The bytes of the regular file at `path`, refused by size before any is read.
 
-    `raise_with` names what a person can use to raise the limit.
+    `raise_with` names what a person can use to raise the limit, `name` what the file is
+    called in refusals.
     """
+    shown = name or path
     try:
         # Opening a FIFO would wait for a writer for ever; O_NONBLOCK never waits.
         # Opening a terminal must not make it ours.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except (OSError, ValueError) as error:
-        raise Unreadable(path, _why_closed(path, error), hint=_look(error)) from error
+        raise Unreadable(shown, _why_closed(path, error), hint=_look(error)) from error
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise Unreadable(path, f"is {_kind(status.st_mode)}, not a regular file")
+            raise Unreadable(shown, f"is {_kind(status.st_mode)}, not a regular file")
         if status.st_size > max_bytes:
-            raise _too_large(path, status.st_size, max_bytes, raise_with)
+            raise _too_large(shown, status.st_size, max_bytes, raise_with)
         data = _read_all(descriptor, max_bytes)
     except OSError as error:
-        raise Unreadable(path, f"cannot be read: {reason(error)}") from error
+        raise Unreadable(shown, f"cannot be read: {reason(error)}") from error
     finally:
         os.close(descriptor)
     if len(data) > max_bytes:
-        raise _too_large(path, len(data), max_bytes, raise_with)
+        raise _too_large(shown, len(data), max_bytes, raise_with)
     return data
 
 

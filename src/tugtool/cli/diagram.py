@@ -34,8 +34,7 @@ def _text(data: Data) -> str:
     parts = [
         render.plain(
             f"{render.number(len(steps), 'step')} in {render.number(len(data['waves']), 'wave')}; "
-            f"at most {widest['steps']} at once, in wave {widest['wave']}; "
-            f"* is on the critical path",
+            f"{_at_once(widest)}; * is on the critical path",
             "dim",
         )
     ]
@@ -46,10 +45,17 @@ def _text(data: Data) -> str:
             head = f"wave {index}" if not place else ""
             mark = "*" if anchor in critical else " "
             behind = f"  <- {', '.join(step['needs'])}" if step["needs"] else ""
-            said = f"{head:<9}{mark} {anchor:<{broadest}}  {step['title']}{_remark(step)}{behind}"
-            parts.append(render.plain(said, "bold" if anchor in critical else ""))
+            title = output.clean(step["title"], _LONGEST_TITLE)
+            said = f"{head:<9}{mark} {anchor:<{broadest}}  {title}{_remark(step)}{behind}"
+            parts.append(render.folded(said, "bold" if anchor in critical else ""))
     parts.append(render.folded("critical path: " + " -> ".join(data["critical_path"])))
     return render.drawn(*parts)
+
+
+def _at_once(widest: Data) -> str:
+    if widest["steps"] == 1:
+        return "one after the other"
+    return f"at most {widest['steps']} at once, in wave {widest['wave']}"
 
 
 def _remark(step: Data) -> str:

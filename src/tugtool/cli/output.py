@@ -8,6 +8,7 @@ from io import TextIOWrapper
 
 from tugtool import config, jsontext
 from tugtool.errors import TugError, Unwritable
+from tugtool.files import reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,22 +82,28 @@ def finding(issue: Mapping[str, object]) -> str:
 def complain(error: TugError) -> None:
     """A refusal, on standard error."""
     for issue in error.issues()[:-1]:
-        _write(sys.stderr, finding(issue))
-    _write(sys.stderr, f"tugcode: {error.code}: {_block(error.message)}\n")
+        mention(finding(issue))
+    mention(f"tugcode: {error.code}: {_block(error.message)}\n")
     if error.hint:
-        _write(sys.stderr, f"  try: {_block(error.hint)}\n")
+        mention(f"  next: {_block(error.hint)}\n")
 
 
 def mention(text: str) -> None:
-    """Anything else a person should know, on standard error."""
-    _write(sys.stderr, text)
+    """Anything else a person should know, on standard error; nobody may be listening."""
+    try:
+        _write(sys.stderr, text)
+    except Unwritable:
+        # The exit status still says it; Python would complain again when it exits.
+        _silence(sys.stderr)
 
 
 def _block(text: str) -> str:
     return "\n  ".join(clean(line) for line in text.split("\n"))
 
 
-def _write(stream: TextIO, text: str) -> None:
+def _write(stream: TextIO | None, text: str) -> None:
+    if stream is None:
+        raise Unwritable("the answer", reason="its stream is closed")
     try:
         if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
             # A terminal that cannot show a character gets its code, never a traceback.
@@ -105,27 +112,31 @@ def _write(stream: TextIO, text: str) -> None:
         stream.flush()
     except BrokenPipeError:
         # The reader has seen enough. Python would complain again when it exits.
+        _silence(stream)
+    except (OSError, ValueError) as error:
+        raise Unwritable("the answer", reason=reason(error)) from error
+
+
+def _silence(stream: TextIO | None) -> None:
+    if stream is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-    except OSError as error:
-        raise Unwritable("the answer", reason=error.strerror or str(error)) from error
 
 
 def colour() -> bool:
     """Whether standard output is a terminal that may be coloured."""
-    return sys.stdout.isatty() and config.colour_wanted()
+    return sys.stdout is not None and sys.stdout.isatty() and config.colour_wanted()
 
 
-def unicode_glyphs() -> bool:
-    """Whether standard output can show more than ASCII."""
-    return (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
+#: For a file or a pipe: nothing is cut that somebody may want to search.
+UNBOUNDED = 100_000
 
 
 def width() -> int:
-    """Columns to write for: as asked, as wide as the terminal, or 100 for a file."""
+    """Columns to write for: as asked, as wide as the terminal, or as wide as it takes."""
     asked = config.columns()
     if asked:
         return asked
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or 80
-    except (OSError, ValueError):
-        return 100
+    except (AttributeError, OSError, ValueError):
+        return UNBOUNDED

@@ -103,7 +103,7 @@ class _Reader:
 
     def positional(self, word: str) -> None:
         if self.call.command is None:
-            raise self.unknown("command", word, _next_words(self.call.group))
+            raise self.usage("there is no command before --")
         self.positionals.append(word)
 
     def option(self, word: str) -> None:
@@ -192,14 +192,22 @@ class _Reader:
         return Usage(problem, command=self.call.path)
 
     def choice(self, what: str, value: str, choices: tuple[str, ...]) -> Usage:
-        return self.usage(f'{what} takes {", ".join(choices)}, not "{value}"')
+        from tugtool import nearest
+
+        problem = f'{what} takes {", ".join(choices)}, not "{value}"'
+        return Usage(problem, command=self.call.path, close=nearest.names(value, choices, most=1))
 
     def unknown(self, what: str, word: str, known: Iterable[str]) -> Usage:
         from tugtool import nearest
 
         full = f"{self.call.group} {word}".strip() if what == "command" else word
         problem = f'there is no {what} "{full}"'
-        return Usage(problem, command=self.call.path, close=nearest.names(word, known))
+        close = nearest.names(word, known)
+        if what == "command" and not close:
+            # `tugcode graph` means `tugcode plan graph`.
+            lasts = nearest.names(word, {path.split()[-1]: None for path in COMMANDS}, most=1)
+            close = [path for path in COMMANDS if path.split()[-1] in lasts]
+        return Usage(problem, command=self.call.path, close=close)
 
 
 def _next_words(group: str) -> list[str]:
@@ -209,7 +217,8 @@ def _next_words(group: str) -> list[str]:
 
 
 def _find(options: tuple[Option, ...], name: str) -> Option | None:
-    return next((option for option in options if name in (option.name, option.short)), None)
+    known = (option for option in options if name and name in (option.name, option.short))
+    return next(known, None)
 
 
 def _is_number(text: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tugtool import config, repository
 from tugtool.cli.output import Answer
-from tugtool.errors import NoSuchStep, PlanInvalid, TugError
+from tugtool.errors import NoSuchStep, PlanInvalid, TugError, Unreadable
 from tugtool.plan import catalog, graph, parser, rules
 from tugtool.plan.model import KINDS
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tugtool.cli.parse import Call
     from tugtool.plan.catalog import PlanFile
     from tugtool.plan.model import Diagnostic, Passage, Plan, Step
+    from tugtool.repository import Repository
 
     Data = dict[str, object]
 
@@ -22,14 +23,14 @@ def validate(call: Call) -> Answer:
     repo = repository.discover(call.cwd)
     level = call.text("level") or "normal"
     names = call.words("plan")
-    chosen = [catalog.resolve(repo, name, cwd=call.cwd) for name in names] or catalog.plans(repo)
+    chosen = [catalog.resolve(repo, name, cwd=call.cwd) for name in names]
     limit = _limit(call, repo.root)
     rows: list[Data] = []
     issues: list[Data] = []
-    for file in chosen:
-        found, plan = _judge(file, level, limit)
-        issues += found
+    for file in chosen if names else catalog.plans(repo):
+        found, plan = _judge(repo, file, level, limit)
         counts = {s: sum(issue["severity"] == s for issue in found) for s in _SEVERITIES}
+        issues += found[:MOST_FINDINGS]
         rows.append(
             {
                 "plan_path": file.key,
@@ -37,6 +38,7 @@ def validate(call: Call) -> Answer:
                 "errors": counts["error"],
                 "warnings": counts["warning"],
                 "infos": counts["info"],
+                "left_out": max(0, len(found) - MOST_FINDINGS),
                 "steps": len(plan.steps) if plan else None,
             }
         )
@@ -60,10 +62,11 @@ def list_plans(call: Call) -> Answer:
     for file in catalog.plans(repo):
         row: Data = {"plan_path": file.key, "slug": file.slug}
         try:
-            plan = parser.parse(catalog.text(file, max_bytes=limit))
+            plan = _parsed(catalog.inside(repo, file), limit)
         except TugError as error:
             issues.append({**error.issue(), "file": file.key})
-            row |= {"title": None, "status": None, "counts": None, "error": error.message}
+            reason = error.message.removeprefix(f"{file.key} ")
+            row |= {"title": None, "status": None, "counts": None, "error": reason}
         else:
             status = plan.metadata.get("status")
             row |= {
@@ -172,12 +175,22 @@ def plan_graph(call: Call) -> Answer:
 
 _SEVERITIES = ("error", "warning", "info")
 
+#: Of one plan; nobody mends more at once, and a plan can hold half a million mistakes.
+MOST_FINDINGS = 1000
+
 
 def _one_plan(call: Call) -> tuple[PlanFile, Plan]:
     repo = repository.discover(call.cwd)
     name = call.text("plan")
     file = catalog.only(repo) if name is None else catalog.resolve(repo, name, cwd=call.cwd)
-    return file, parser.parse(catalog.text(file, max_bytes=_limit(call, repo.root)))
+    return file, _parsed(file, _limit(call, repo.root))
+
+
+def _parsed(file: PlanFile, limit: int) -> Plan:
+    text = catalog.text(file, max_bytes=limit)
+    if not text.strip():
+        raise Unreadable(file.key, "is empty", hint="tugcode plan new SLUG")
+    return parser.parse(text)
 
 
 def _limit(call: Call, root: str) -> int:
@@ -189,9 +202,11 @@ def issues_of(plan: Plan, file: str, level: str) -> list[Data]:
     return [_issue(each, file, level) for each in rules.check(plan, level)]
 
 
-def _judge(file: PlanFile, level: str, limit: int) -> tuple[list[Data], Plan | None]:
+def _judge(
+    repo: Repository, file: PlanFile, level: str, limit: int
+) -> tuple[list[Data], Plan | None]:
     try:
-        plan = parser.parse(catalog.text(file, max_bytes=limit))
+        plan = parser.parse(catalog.text(catalog.inside(repo, file), max_bytes=limit))
     except TugError as error:
         return [{**error.issue(), "file": file.key}], None
     return issues_of(plan, file.key, level), plan
@@ -262,4 +277,5 @@ def _step(plan: Plan, anchor: str, key: str) -> Step:
         return known[anchor]
     from tugtool import nearest
 
-    raise NoSuchStep(anchor, plan=key, close=nearest.names(anchor, known))
+    close = nearest.names(anchor, known) or nearest.names(f"step-{anchor}", known)
+    raise NoSuchStep(anchor, plan=key, close=close)

@@ -46,16 +46,20 @@ def plain(text: object, style: str = "") -> Text:
     return Text(output.clean(str(text)), style=style, no_wrap=True, overflow="ellipsis")
 
 
-def folded(text: str) -> Text:
+def folded(text: str, style: str = "") -> Text:
     """User text of any length, on as many lines as it takes."""
-    return Text(output.clean(text, 1 << 20), overflow="fold")
+    return Text(output.clean(text, 1 << 20), style=style, overflow="fold")
 
 
 def findings(data: Data, issues: Sequence[Data]) -> str:
     """What `validate` found, the way compilers say it."""
     parts = []
+    hint = None
     for issue in issues:
-        line = output.finding(issue).rstrip("\n")
+        # The same advice for every line would drown what differs.
+        shown = issue if issue.get("hint") != hint else {**issue, "hint": ""}
+        hint = issue.get("hint")
+        line = output.finding(shown).rstrip("\n")
         if output.colour():
             before, after = line.split(f": {issue['severity']} ", 1)
             style = _SEVERITY_STYLES[issue["severity"]]
@@ -80,7 +84,8 @@ def _verdict(row: Data) -> str:
     counts = [(row["errors"], "error"), (row["warnings"], "warning"), (row["infos"], "note")]
     said = ", ".join(number(count, word) for count, word in counts if count)
     steps = "" if row["steps"] is None else f", {number(row['steps'], 'step')}"
-    return f"{'ok' if row['valid'] else 'not valid'}{steps}{'; ' + said if said else ''}"
+    more = f" ({row['left_out']} of them not listed)" if row["left_out"] else ""
+    return f"{'ok' if row['valid'] else 'not valid'}{steps}{'; ' + said if said else ''}{more}"
 
 
 def number(count: int, word: str) -> str:
@@ -130,8 +135,9 @@ def plan(data: Data, issues: Sequence[Data]) -> str:
         parts.append(_line(said, decision["line"]))
     for step_ in data["steps"]:
         parts += [Text(""), *_step_lines(step_, indent=0)]
-    for issue in issues:
-        parts.append(plain(output.finding(issue).splitlines()[0], "yellow"))
+    if issues:
+        told = f"{number(len(issues), 'thing')} to look at: tugcode validate {data['slug']}"
+        parts += [Text(""), plain(told, "yellow")]
     return drawn(*parts)
 
 
@@ -150,7 +156,7 @@ def step(data: Data) -> str:
     for each in (one, *one["substeps"]):
         lines += ["", f"{each['anchor']}  {each['title']}"] if each is not one else [""]
         lines += [_item(item) for item in each["items"]]
-    return "".join(f"{output.clean(line, 100_000)}\n" for line in lines)
+    return "".join(f"{output.clean(line, len(line) + 1)}\n" for line in lines)
 
 
 def _overview(data: Data) -> str:
@@ -169,7 +175,7 @@ def _step_lines(each: Data, indent: int) -> list[Text]:
         notes.append("waits for " + ", ".join(need["anchor"] for need in each["needs"]))
     if each["verification_only"]:
         notes.append("verification only")
-    lines += [plain(f"{pad}    {' · '.join(notes)}", "cyan")] if notes else []
+    lines += [plain(f"{pad}           {' · '.join(notes)}", "cyan")] if notes else []
     lines += [_line(f"{pad}    {_item(item)}", item["line"]) for item in each["items"]]
     for substep in each["substeps"]:
         lines += _step_lines(substep, indent + 4)
@@ -181,10 +187,7 @@ def _item(item: Data) -> str:
 
 
 def _line(said: str, line: int, style: str = "") -> Text:
-    """Text on the left, the line number at the right edge."""
-    where = f"  :{line}"
-    text = plain(said, style)
-    room = output.width() - len(where)
-    text.truncate(room, overflow="ellipsis", pad=True)
-    text.append(where, "dim")
-    return text
+    """The line number in front, as grep does, and the text behind it."""
+    return Text.assemble(
+        (f"{line:>5}  ", "dim"), plain(said, style), no_wrap=True, overflow="ellipsis"
+    )

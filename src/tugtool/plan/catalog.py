@@ -81,8 +81,14 @@ def resolve(repo: Repository, name: str, *, cwd: str) -> PlanFile:
 
 def text(plan: PlanFile, *, max_bytes: int) -> str:
     """What the plan's file says."""
-    data = files.read(plan.path, max_bytes=max_bytes, raise_with="--max-bytes N")
-    return files.text(plan.path, data)
+    data = files.read(plan.path, max_bytes=max_bytes, raise_with="--max-bytes N", name=plan.key)
+    return files.text(plan.key, data)
+
+
+def inside(repo: Repository, plan: PlanFile) -> PlanFile:
+    """The plan of a listing, refused if it is a link that leads out of the repository."""
+    _at(repo, plan.path)
+    return plan
 
 
 def only(repo: Repository) -> PlanFile:
@@ -142,9 +148,9 @@ def _at(repo: Repository, path: str) -> PlanFile:
         # do submodules, which are other repositories.
         home = repository.containing(directory)
     except NoRepository as error:
-        raise OutsideRepository(path, root=repo.root) from error
+        raise OutsideRepository(os.path.normpath(path), root=repo.root) from error
     if home.common_dir != repo.common_dir:
-        raise OutsideRepository(path, root=repo.root)
+        raise OutsideRepository(os.path.normpath(path), root=repo.root)
     return PlanFile(os.path.relpath(real, home.worktree), real)
 
 

@@ -23,6 +23,15 @@ _MOST_COMPARED = 250_000
 _LONGEST_COMPARED = 200
 
 _KEBAB = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
+_EXCEPT = re.compile(r"(?:none|n/a)\W{1,3}(?:except|but|other than|besides)\b", re.IGNORECASE)
+_ASIDE = re.compile(
+    r"\[[^\[\]]*\]\([^()]*\)|\((?!(?:and|plus|also|&|as well)\b)[^()]*\)", re.IGNORECASE
+)
+_IN_WORDS = re.compile(
+    r"(?<![#\w-])steps?[ \t]+[A-Z]?\d"
+    r"|\b(?:all|every|each|any|previous|preceding|prior|earlier)[ \t]+(?:\w+[ \t]+)?steps?\b",
+    re.IGNORECASE,
+)
 _BETWEEN = re.compile(
     r"[\s)\]*_`]*(?:through|thru|to|until|up to|\.{2,3}|\u2026|[-\u2013\u2014])"
     r"[\s*_`]*(?:\[[^\]]*\]\()?[*_`(\[]*",
@@ -134,7 +143,10 @@ def _closest(wanted: str, known: Iterable[str]) -> list[str]:
 
 def nothing_waits_for_itself(plan: Plan) -> Iterator[Diagnostic]:
     """E011: no step may wait for itself, not even through others."""
-    lines = {step.anchor: step.line for step in plan.every_step()}
+    lines: dict[str, int] = {}
+    for step in plan.every_step():
+        # Of two steps with one anchor the first is meant, as in the graph.
+        lines.setdefault(step.anchor, step.line)
     found = graph.cycles(graph.folded(plan))
     for step in plan.steps:
         if step.substeps:
@@ -165,9 +177,9 @@ def needs_are_named(plan: Plan) -> Iterator[Diagnostic]:
     """E017: a dependency in prose, or as a range, cannot be honoured."""
     for step in plan.every_step():
         said = step.depends_on
-        if said is None or draft.is_none(said.text):
+        if said is None or (draft.is_none(said.text) and not _EXCEPT.match(said.text)):
             continue
-        if not step.needs or _has_range(said.text):
+        if not step.needs or _has_range(said.text) or _names_steps_in_words(said.text):
             yield Diagnostic(
                 "E017",
                 said.line,
@@ -175,6 +187,12 @@ def needs_are_named(plan: Plan) -> Iterator[Diagnostic]:
                 "name every step: **Depends on:** #step-1, #step-2",
                 step.anchor,
             )
+
+
+def _names_steps_in_words(text: str) -> bool:
+    """`#step-1, Step 2`: the second would be dropped, and the step would start too early."""
+    # Links and remarks in parentheses may speak of steps; `(and Step 2)` is no remark.
+    return _IN_WORDS.search(_ASIDE.sub(" ", text)) is not None
 
 
 def _has_range(text: str) -> bool:

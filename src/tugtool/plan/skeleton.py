@@ -58,9 +58,11 @@ def _refuse_bad_slug(slug: str) -> None:
 
 
 def _checked_title(title: str) -> str:
-    if not title.strip() or not title.isprintable() or len(title) > LONGEST_TITLE:
+    printable = title.strip() and title.isprintable() and len(title) <= LONGEST_TITLE
+    if not printable or "{#" in title:
         raise Usage(
-            f"a title is one line of printable text, at most {LONGEST_TITLE} characters",
+            f"a title is one line of printable text, at most {LONGEST_TITLE} characters, "
+            "without an anchor",
             command="plan new",
         )
     return title.strip()
