@@ -3,6 +3,7 @@
 python scripts/demo.py path/to/tugcode
 """
 
+import json
 import os
 import shlex
 import shutil
@@ -11,6 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+WORKER = Path(__file__).resolve().with_name("demo_worker.py")
 SAMPLE = Path(__file__).resolve().parent.parent / "examples" / "tugplan-bookshelf.md"
 IDENTITY = {
     "GIT_AUTHOR_NAME": "Ada",
@@ -29,9 +31,30 @@ class Demo:
         self.environment = {**kept, **IDENTITY, "PATH": path}
         self.repository = home / "bookshelf"
         self.repository.mkdir()
+        self.workers: list[subprocess.Popen] = []
 
     def say(self, text: str) -> None:
         print(f"\n# {text}", flush=True)
+
+    def start(self, name: str, *options: str) -> subprocess.Popen:
+        """A worker in a process of its own."""
+        line = " ".join(["python demo_worker.py bookshelf", name, *options])
+        print(f"$ {line} &", flush=True)
+        words = [sys.executable, WORKER, "bookshelf", name, *options]
+        self.workers.append(subprocess.Popen(words, cwd=self.repository, env=self.environment))
+        return self.workers[-1]
+
+    def wait_until_held(self, name: str) -> str:
+        """The step that a worker has claimed and started, once it has."""
+        words = ["tugcode", "state", "show", "bookshelf", "--json"]
+        while True:
+            done = subprocess.run(
+                words, cwd=self.repository, env=self.environment, capture_output=True, check=True
+            )
+            for step in json.loads(done.stdout)["data"]["steps"]:
+                owner = os.path.basename(step["claimed_by"] or "")
+                if owner == name and step["status"] == "in_progress":
+                    return step["anchor"]
 
     def run(self, line: str, *, expect: int = 0) -> None:
         print(f"$ {line}", flush=True)
@@ -43,7 +66,7 @@ class Demo:
 
 
 def play(demo: Demo) -> None:
-    """The story so far: from an empty directory to a plan that can be carried out."""
+    """From an empty directory to a plan that has been carried out."""
     demo.say("A repository, made ready.")
     demo.run("git init --quiet --initial-branch=main")
     demo.run("tugcode init")
@@ -62,19 +85,46 @@ def play(demo: Demo) -> None:
     demo.run(f"awk '{insert}' .tugtool/tugplan-bookshelf.md > broken.md")
     demo.run("tugcode validate broken.md --level lenient", expect=1)
     demo.run("rm broken.md")
-    demo.say("The same graph for a Markdown page.")
-    demo.run("tugcode plan graph bookshelf --format mermaid")
+    drain(demo)
+
+
+def drain(demo: Demo) -> None:
+    """Several processes carry the plan out at once; one of them is killed on the way."""
+    demo.say("The plan is recorded, and three workers start at once. One of them will hang.")
+    demo.run("tugcode state init bookshelf")
+    unlucky = demo.start("worker-3", "--hang")
+    held = demo.wait_until_held("worker-3")
+    workers = [demo.start("worker-1"), demo.start("worker-2")]
+    demo.say(
+        f"worker-3 hangs on {held} and is killed: the step is free at once, by proof of death."
+    )
+    print(f"$ kill -9 {unlucky.pid}", flush=True)
+    unlucky.kill()
+    unlucky.wait()
+    for worker in workers:
+        if worker.wait(timeout=120):
+            sys.exit("demo: a worker failed")
+    demo.say("Every step was done exactly once; the killed attempt is on record.")
+    demo.run("tugcode state show bookshelf")
+    demo.run("tugcode state claim bookshelf")
 
 
 def main(tugcode: Path) -> None:
     """Play in a temporary directory and leave nothing behind."""
     home = Path(tempfile.mkdtemp(prefix="tugtool-demo-"))
+    demo = Demo(tugcode, home)
     try:
-        play(Demo(tugcode, home))
+        play(demo)
     finally:
+        for worker in demo.workers:
+            worker.kill()
+            worker.wait()
         shutil.rmtree(home)
     print("\n# That was the demo; its repository is gone again.")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    try:
+        main(Path(sys.argv[1]))
+    except BrokenPipeError:
+        os._exit(0)  # the reader has seen enough

@@ -81,7 +81,7 @@ def _rows(schema: dict, prefix: str, seen: set) -> list[str]:
 
 def _type(schema: dict) -> str:
     if "enum" in schema:
-        return ", ".join(f"`{value}`" for value in schema["enum"])
+        return ", ".join("null" if value is None else f"`{value}`" for value in schema["enum"])
     if "$ref" in schema:
         return schema["$ref"].rsplit("/", 1)[1]
     if schema["type"] == "array":

@@ -135,3 +135,33 @@ def tugcode(capsys):
         return result
 
     return run
+
+
+@pytest.fixture
+def lab(tmp_path):
+    """Make a plan's state with a clock set by hand: `lab("1 tt", "2 t < 1")`."""
+    from state_fixtures import Lab
+
+    made: list[Lab] = []
+
+    def make(*lines: str, **how: int) -> Lab:
+        made.append(Lab(tmp_path, *lines, **how))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.store.close()
+
+
+@pytest.fixture
+def desk(repo, tugcode, monkeypatch):
+    """Make a repository with the plan `work` and two linked worktrees, and record the plan."""
+    from state_fixtures import Desk
+
+    def make(*lines: str, init: bool = True) -> Desk:
+        desk = Desk(repo, tugcode, monkeypatch, *lines)
+        if init:
+            desk.ok("init", "work")
+        return desk
+
+    return make

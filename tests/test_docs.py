@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import tugtool
-from tugtool import config, errors
-from tugtool.cli import table
+from tugtool import config, errors, state_errors
+from tugtool.cli import batch, table
 from tugtool.plan import rules
 
 ROOT = Path(__file__).parent.parent
@@ -33,6 +33,17 @@ def diagnostic_codes() -> set[str]:
     """Every code that the sources of the plan package can yield."""
     sources = "".join(path.read_text() for path in Path(rules.__file__).parent.glob("*.py"))
     return set(re.findall(r'"([EWPI]\d{3})"', sources))
+
+
+def warning_codes() -> set[str]:
+    """Every code of a warning that comes with an answer."""
+    sources = (Path(table.__file__).parent.glob("state*.py"), [Path(batch.__file__)])
+    return {
+        code
+        for each in sources
+        for path in each
+        for code in re.findall(r'"code": "(W\d{3})"', path.read_text())
+    }
 
 
 def test_the_generated_pages_are_up_to_date():
@@ -60,6 +71,8 @@ def test_codes_are_unique_and_classes_say_what_is_the_case():
     codes = [each.code for each in error_classes()]
     assert len(codes) == len(set(codes))
     assert diagnostic_codes().isdisjoint(codes)
+    assert warning_codes() == {"W101", "W102"}
+    assert warning_codes().isdisjoint(diagnostic_codes())
     bases = [each for each in errors.TugError.__subclasses__() if not each.code]
     assert all(base.__name__.endswith("Error") for base in bases)
     assert not [each for each in error_classes() if each.__name__.endswith("Error")]
@@ -67,14 +80,16 @@ def test_codes_are_unique_and_classes_say_what_is_the_case():
 
 def test_every_code_is_documented_and_every_documented_code_exists():
     documented = set(re.findall(r"^\| ([EWPI]\d{3}) \|", (DOCS / "errors.md").read_text(), re.M))
-    assert documented == {each.code for each in error_classes()} | diagnostic_codes()
+    refusals = {each.code for each in error_classes()}
+    assert documented == refusals | diagnostic_codes() | warning_codes()
 
 
 def test_the_error_table_has_the_right_names_and_severities():
     page = (DOCS / "errors.md").read_text()
     for each in error_classes():
         assert f"| {each.code} | {each.__name__} |" in page
-        assert f"{each.__name__} " in errors.__doc__
+        home = {errors.__name__: errors, state_errors.__name__: state_errors}[each.__module__]
+        assert re.search(rf"{each.__name__} +{each.code} ", home.__doc__), each
     for code in diagnostic_codes():
         assert f"| {code} | {rules.severity(code)} |" in page
 

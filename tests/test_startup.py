@@ -51,6 +51,7 @@ EVERY_COMMAND = {
     "tugtool.cli.table",
     "tugtool.cli.table_plan",
     "tugtool.cli.table_repo",
+    "tugtool.cli.table_state",
     "tugtool.config",
     "tugtool.errors",
     "tugtool.files",
@@ -59,8 +60,39 @@ EVERY_COMMAND = {
 IN_A_REPOSITORY = {"tugtool.git", "tugtool.repository"}
 CONFIG = EVERY_COMMAND | IN_A_REPOSITORY | {"tugtool.cli.repo"}
 HELP = EVERY_COMMAND | {"tugtool.cli.help"}
-#: And whatever SQLite's C module itself loads.
-VERSION = CONFIG | {"select", "tugtool.store", "tugtool.store.linked"}
+#: SQLite's C module, without what it usually brings along.
+SQLITE = {"_functools", "_sqlite3", "tugtool.store", "tugtool.store.linked"}
+VERSION = CONFIG | SQLITE | {"select"}
+SHA_256 = "_sha256" if sys.version_info < (3, 12) else "_sha2"
+#: What every command of whoever holds a step needs; all of it is used.
+STATE = (
+    EVERY_COMMAND
+    | IN_A_REPOSITORY
+    | SQLITE
+    | {
+        "fcntl",
+        "tugtool.cli.place",
+        "tugtool.cli.state",
+        "tugtool.clock",
+        "tugtool.holder",
+        "tugtool.plan",
+        "tugtool.plan.catalog",
+        "tugtool.plan.fingerprint",
+        "tugtool.state",
+        "tugtool.state.record",
+        "tugtool.state_errors",
+        "tugtool.store.queue",
+        "tugtool.store.schema",
+        "tugtool.store.sql",
+        "tugtool.store.sqlite",
+    }
+)
+#: And what one of them needs beyond.
+HOLDING = {
+    "state claim small --json": {SHA_256, "tugtool.state.claiming"},
+    "state claim --json": {SHA_256, "tugtool.state.claiming"},
+    "state heartbeat small step-1 --json": {"tugtool.state.holding", "tugtool.state.ripple"},
+}
 #: Commands that must be cheap, and exactly what each loads beyond a bare interpreter.
 CHEAP = {
     "config --json": CONFIG,
@@ -83,6 +115,12 @@ RESOLVE = {
     "tugtool.repository",
 }
 
+INIT = ["state", "init", "small"]
+CLAIM = ["state", "claim", "small"]
+FORCED = ["state", "complete", "small", "step-1", "--force", "--reason", "x"]
+HELD = [INIT, CLAIM]
+#: What has to be done first, where that is not what every state command needs: a claim.
+BEFORE = {"state init": [], "state claim": [INIT], "state reopen": [*HELD, FORCED]}
 #: How to run each command once with success; of the cli, only these may be loaded for JSON.
 RUNS = {
     "init": (["init"], {"repo"}),
@@ -91,12 +129,44 @@ RUNS = {
     "plan new": (["plan", "new", "fresh"], {"plan"}),
     "plan show": (["plan", "show", "small"], {"plan"}),
     "plan graph": (["plan", "graph", "small"], {"plan"}),
+    "state init": (["state", "init", "small"], {"place", "plan", "state_admin"}),
+    "state claim": (["state", "claim", "small"], {"place", "state"}),
+    "state start": (["state", "start", "small", "step-1"], {"place", "state"}),
+    "state heartbeat": (["state", "heartbeat", "small", "step-1"], {"place", "state"}),
+    "state update": (
+        ["state", "update", "small", "step-1", "--all", "completed"],
+        {"batch", "place", "state"},
+    ),
+    "state artifact": (
+        ["state", "artifact", "small", "step-1", "--kind", "note", "--summary", "x"],
+        {"place", "state"},
+    ),
+    "state complete": (FORCED, {"place", "state"}),
+    "state ready": (["state", "ready", "small"], {"place", "state_admin"}),
+    "state show": (["state", "show", "small"], {"place", "state_admin"}),
+    "state release": (["state", "release", "small", "step-1"], {"place", "state_admin"}),
+    "state reset": (["state", "reset", "small", "step-1"], {"place", "state_admin"}),
+    "state reopen": (
+        ["state", "reopen", "small", "step-1", "--reason", "x"],
+        {"place", "state_admin"},
+    ),
+    "state pause": (["state", "pause", "small"], {"place", "state_admin"}),
+    "state resume": (["state", "resume", "small"], {"place", "state_admin"}),
     "config": (["config"], {"repo"}),
     "version": (["version"], {"repo"}),
     "completion": (["completion", "bash"], {"completion"}),
     "complete-words": (["complete-words", "--", "plan", "sh"], {"completion"}),
 }
-FRAME = {"grammar", "main", "output", "parse", "table", "table_plan", "table_repo"}
+FRAME = {
+    "grammar",
+    "main",
+    "output",
+    "parse",
+    "table",
+    "table_plan",
+    "table_repo",
+    "table_state",
+}
 #: What people's output may load on top; nothing else does.
 FOR_PEOPLE = {
     "validate": {"render"},
@@ -156,6 +226,11 @@ def _imports(code: str, *words: str, cwd: Path) -> tuple[set[str], str]:
     return {line.rpartition("|")[2].strip() for line in told[1:]}, done.stdout
 
 
+def _prepare(tugcode, place: Path, lines: list[list[str]]) -> None:
+    for line in lines:
+        assert tugcode("-C", place, *line).status == 0
+
+
 def _complaints(loaded: set[str], allowed: set[str]) -> list[str]:
     """What is wrong with the imports of a command, in words."""
     heavy = sorted(loaded & HEAVY)
@@ -176,10 +251,14 @@ def _cli(loaded: set[str]) -> set[str]:
 @pytest.mark.parametrize("line", CHEAP)
 def test_a_cheap_command_loads_just_what_it_needs(place, line):
     loaded, _ = _probe(LAUNCHER, *line.split(), cwd=place)
-    if CHEAP[line] is VERSION:
-        engine, _ = _probe("import _sqlite3", cwd=place)
-        loaded -= engine
     assert _complaints(loaded, CHEAP[line]) == []
+
+
+@pytest.mark.parametrize("line", HOLDING)
+def test_a_state_command_loads_just_what_it_needs(place, tugcode, line):
+    _prepare(tugcode, place, HELD)
+    loaded, _ = _probe(LAUNCHER, *line.split(), cwd=place)
+    assert _complaints(loaded, STATE | HOLDING[line]) == []
 
 
 def test_finding_a_plan_by_name_loads_nothing_heavy(place):
@@ -209,12 +288,17 @@ def test_the_check_notices_what_is_allowed_for_nothing(place):
     ]
 
 
+def _before(command: str) -> list[list[str]]:
+    return BEFORE.get(command, HELD if command.startswith("state ") else [])
+
+
 def test_every_command_is_tried():
     assert set(RUNS) == set(COMMANDS), "add how to run the new command to RUNS"
 
 
 @pytest.mark.parametrize("command", RUNS)
-def test_json_loads_only_the_module_of_its_command_and_never_rich(place, command):
+def test_json_loads_only_the_module_of_its_command_and_never_rich(place, tugcode, command):
+    _prepare(tugcode, place, _before(command))
     words, own = RUNS[command]
     loaded, out = _probe(LAUNCHER, "--json", *words, cwd=place)
     assert out.startswith('{"schema_version": ')
@@ -223,7 +307,8 @@ def test_json_loads_only_the_module_of_its_command_and_never_rich(place, command
 
 
 @pytest.mark.parametrize("command", RUNS)
-def test_text_loads_only_the_module_of_its_command_and_what_draws_it(place, command):
+def test_text_loads_only_the_module_of_its_command_and_what_draws_it(place, tugcode, command):
+    _prepare(tugcode, place, _before(command))
     words, own = RUNS[command]
     loaded, out = _probe(LAUNCHER, *words, cwd=place)
     assert out

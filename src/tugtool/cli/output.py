@@ -75,7 +75,9 @@ def say(text: str) -> None:
 def finding(issue: Mapping[str, object]) -> str:
     """One entry of `issues` the way compilers write it, so that editors can follow."""
     where = f"{issue['file']}:{issue['line']}" if "line" in issue else str(issue.get("file", ""))
-    text = f"{clean(where)}: {issue['severity']} {issue['code']}: {_block(str(issue['message']))}"
+    # A message that begins with the place need not say it twice.
+    said = _block(str(issue["message"]).removeprefix(f"{where} "))
+    text = f"{clean(where)}: {issue['severity']} {issue['code']}: {said}"
     return f"{text}\n    {_block(str(issue['hint']))}\n" if issue.get("hint") else f"{text}\n"
 
 

@@ -6,7 +6,7 @@ it names.
 
 from __future__ import annotations
 
-from tugtool.cli import table_plan, table_repo
+from tugtool.cli import table_plan, table_repo, table_state
 from tugtool.cli.grammar import Argument, Command, Option
 
 TYPE_CHECKING = False
@@ -35,11 +35,13 @@ VERSION_OPTION = Option("--version", "", "the same as `tugcode version`")
 
 GROUPS = {
     "plan": "write plans and look at what they mean",
+    "state": "carry a plan out, step by step",
 }
 
 _COMMANDS = (
     *table_repo.FIRST,
     *table_plan.COMMANDS,
+    *table_state.COMMANDS,
     *table_repo.LAST,
 )
 

@@ -1,1 +1,97 @@
-"""The state's home. Only modules in here know a database engine."""
+"""The state's home: what every engine offers, and how one is opened.
+
+Only modules in here know a database engine. `write` means: nobody else is changing this
+plan; operations can be reasoned about as if they were alone.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from types import TracebackType
+    from typing import Any, Protocol, Self
+
+    # By column name; engines bring their own kind.
+    Row = Any
+
+    class Transaction(Protocol):
+        """One transaction: all of it happens, or nothing.
+
+        Statements get `:plan` and `:now` from it, unless they are given.
+        """
+
+        #: The time of the transaction, read once, as text.
+        now: str
+
+        def after(self, seconds: float) -> str:
+            """The time so many seconds from now."""
+
+        def first(self, statement: str, **values: object) -> Row | None:
+            """The first row, if there is one."""
+
+        def one(self, statement: str, **values: object) -> Row:
+            """The row that must be there."""
+
+        def all(self, statement: str, **values: object) -> list[Row]:
+            """Every row."""
+
+        def value(self, statement: str, **values: object) -> Any:
+            """The first column of the first row."""
+
+        def run(self, statement: str, **values: object) -> int:
+            """How many rows were changed."""
+
+        def many(self, statement: str, rows: Iterable[Mapping[str, object]]) -> None:
+            """Run a statement once per row."""
+
+        def __enter__(self) -> Self: ...
+        def __exit__(
+            self,
+            kind: type[BaseException] | None,
+            error: BaseException | None,
+            trace: TracebackType | None,
+        ) -> None: ...
+
+    class Store(Protocol):
+        """A state database."""
+
+        def exists(self) -> bool:
+            """Whether there is one; nothing is made by asking."""
+
+        def create(self) -> None:
+            """Make it, complete or not at all; harmless if there is one."""
+
+        def write(self, plan: str) -> Transaction:
+            """A transaction that may change the plan."""
+
+        def read(self, plan: str | None = None) -> Transaction:
+            """A transaction that sees one moment and changes nothing."""
+
+        def wait_for_change(self, seconds: float) -> None:
+            """Return when somebody has changed something, or after so many seconds."""
+
+        def close(self) -> None:
+            """Let go of the database."""
+
+
+def open_store(
+    url: str,
+    *,
+    clock: Callable[[], int] | None = None,
+    busy_seconds: float = 5,
+    copies: str | None = None,
+) -> Store:
+    """The store at `url`: `sqlite:///absolute/path/of/state.db`. Opens no file yet.
+
+    Before an older database is migrated, a copy of it goes into the directory `copies`, or
+    else beside the database.
+    """
+    from tugtool.state_errors import DatabaseUnavailable
+
+    scheme, separator, path = url.partition("://")
+    if not separator or scheme != "sqlite" or not path.startswith("/"):
+        raise DatabaseUnavailable(url, reason="is no address of a database")
+    from tugtool.store.sqlite import SqliteStore
+
+    return SqliteStore(path, clock=clock, busy_seconds=busy_seconds, copies=copies)

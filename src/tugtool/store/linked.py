@@ -1,12 +1,49 @@
-"""Which SQLite this Python is linked with, and whether it has a known fault."""
+"""The SQLite that this Python is linked with: its module, its version, its known fault.
+
+`import sqlite3` costs half a bare interpreter start, and every state command pays it. Two
+thirds of that are for things that nothing here uses: dates and converters in the package
+around the C module, and `functools`, of which the C module wants `lru_cache` alone. So the
+C module is loaded by itself, with the C half of `lru_cache`. Where any of these private
+names is missing, and where `functools` is there already, the ordinary way is taken.
+"""
 
 from __future__ import annotations
 
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def _load_alone() -> None:
+    from _functools import _lru_cache_wrapper as wrapper  # type: ignore[import-not-found]
+
+    def lru_cache(size: int) -> Callable[[object], object]:
+        return lambda function: wrapper(function, size, False, tuple)
+
+    stand_in = type(sys)("functools")
+    stand_in.__dict__["lru_cache"] = lru_cache
+    sys.modules["functools"] = stand_in
+    try:
+        import _sqlite3  # noqa: F401
+    finally:
+        del sys.modules["functools"]
+
+
+if "functools" not in sys.modules:
+    try:
+        _load_alone()
+    except (ImportError, AttributeError):
+        # Then it is loaded below, in full.
+        sys.modules.pop("_sqlite3", None)
+
 try:
-    # The C module alone: the package around it costs half a bare interpreter start.
-    from _sqlite3 import sqlite_version
+    from _sqlite3 import Connection, Cursor, Error, Row, connect, sqlite_version
 except ImportError:
-    from sqlite3 import sqlite_version
+    from sqlite3 import Connection, Cursor, Error, Row, connect, sqlite_version
+
+__all__ = ["VERSION", "Connection", "Cursor", "Error", "Row", "connect", "has_wal_reset_bug"]
 
 VERSION: str = sqlite_version
 

@@ -1,0 +1,116 @@
+"""Where a state command works: repository, settings, database, plan, and who calls."""
+
+from __future__ import annotations
+
+import os
+
+from tugtool import config, files, repository
+from tugtool.cli.output import Answer, clean, mention
+from tugtool.errors import PlanAmbiguous, PlanNotFound
+from tugtool.plan import catalog, fingerprint
+from tugtool.state.record import PlanCopy, storable
+from tugtool.state_errors import PlanNotInitialised
+from tugtool.store import open_store, sql
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tugtool.cli.parse import Call
+    from tugtool.repository import Repository
+    from tugtool.store import Store
+
+    Data = dict[str, object]
+
+
+class Place:
+    """Where a command works: repository, settings, database, and who calls."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.repo: Repository = repository.discover(call.cwd)
+        self.settings = config.load(self.repo.root)
+        self.store: Store = open_store(
+            f"sqlite://{os.path.join(self.repo.root, '.tugtool', 'state.db')}",
+            busy_seconds=self.settings.number("state.busy_seconds"),
+            # Where `git clean` cannot reach it.
+            copies=os.path.join(self.repo.common_dir, "tugtool"),
+        )
+        given = call.text("worktree")
+        #: The caller's worktree as a path, and as the name under which it owns steps.
+        self.worktree = repository.worktree_identity(self.repo, given, cwd=call.cwd)
+        self.owner = storable(self.worktree)
+
+    def plan(self) -> str:
+        """The key of the plan that is meant; the database must be there."""
+        name = self.call.text("plan")
+        if name is None:
+            return self._only_active()
+        try:
+            key = catalog.resolve(self.repo, name, cwd=self.call.cwd).key
+        except PlanNotFound as error:
+            recorded = self._recorded(name)
+            if recorded is None:
+                raise error
+            key = recorded
+        if not self.store.exists():
+            raise PlanNotInitialised(key)
+        return key
+
+    def step(self) -> str:
+        """The anchor that was named, bare."""
+        return (self.call.text("step") or "").removeprefix("#")
+
+    def attempt(self, plan: str) -> int | None:
+        """The attempt that the caller works under, from the option or the environment."""
+        given, anchor = self.call.number("attempt"), self.step()
+        if given is not None or not config.has_attempt():
+            return given
+        # It counts for the step that the environment names, and so for its substeps.
+        with self.store.read(plan) as tx:
+            row = tx.first(sql.STEP, anchor=anchor)
+        home = row["parent_anchor"] if row is not None else None
+        own = config.attempt_for(plan, anchor)
+        return own if own is not None or home is None else config.attempt_for(plan, home)
+
+    def copy(self, plan: str) -> PlanCopy:
+        """The plan file that the caller works from: its worktree's, or the main one's."""
+        for top in (self.worktree, self.repo.root):
+            path = os.path.join(top, plan)
+            if os.path.lexists(path):
+                # Read whole, whatever its size: a plan that grew has changed, not broken.
+                return PlanCopy(path, fingerprint.of(files.read(path, max_bytes=1 << 30)))
+        return PlanCopy(os.path.join(self.repo.root, plan), None)
+
+    def _only_active(self) -> str:
+        if not self.store.exists():
+            raise PlanNotInitialised(None)
+        with self.store.read() as tx:
+            active = [r["plan_path"] for r in tx.all(sql.PLANS) if r["status"] == "active"]
+        if not active:
+            raise PlanNotInitialised(None)
+        if len(active) > 1:
+            raise PlanAmbiguous("", candidates=active)
+        return str(active[0])
+
+    def _recorded(self, name: str) -> str | None:
+        """A plan whose file is gone is still known by its record."""
+        if not self.store.exists():
+            return None
+        with self.store.read() as tx:
+            keys = [str(row["plan_path"]) for row in tx.all(sql.PLANS)]
+        slug = catalog.slug_of(os.path.basename(name))
+        same = [key for key in keys if slug == catalog.slug_of(os.path.basename(key))]
+        return name if name in keys else same[0] if len(same) == 1 else None
+
+
+def said(data: Data, text: str | Callable[[], str], issues: Sequence[Data] = ()) -> Answer:
+    """An answer in a line or more; what there is to say besides goes to standard error."""
+
+    def say() -> str:
+        for issue in issues:
+            lines = [clean(line) for line in str(issue["message"]).split("\n")]
+            mention(f"tugcode: {issue['code']}: " + "\n  ".join(lines) + "\n")
+        return clean(text) + "\n" if isinstance(text, str) else text()
+
+    return Answer(data, say, issues=issues)

@@ -1,0 +1,187 @@
+"""The commands of whoever holds a step: claim, start, heartbeat, update, artifact, complete."""
+
+from __future__ import annotations
+
+import os
+
+from tugtool import files, holder, state
+from tugtool.cli.output import Answer, clean
+from tugtool.cli.place import Place, said
+from tugtool.errors import Usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tugtool.cli.parse import Call
+
+    Data = dict[str, object]
+
+
+def state_claim(call: Call) -> Answer:
+    """Get the next step, if need be after waiting for it."""
+    from tugtool.state.claiming import Request
+
+    pid = call.number("holder_pid")
+    if pid is not None and holder.start_time(pid) is None:
+        raise Usage(f"--holder-pid: there is no process {pid}", command="state claim")
+    place = Place(call)
+    plan = place.plan()
+    request = Request(
+        place.owner,
+        lease_seconds=call.seconds("lease_duration")
+        or place.settings.number("state.lease_seconds"),
+        max_attempts=place.settings.number("state.max_attempts"),
+        force=call.flag("force"),
+        holder_pid=pid,
+        request_id=call.text("request_id"),
+    )
+    step = place.step() or None
+    wait = call.seconds("wait") or 0
+
+    def attempt() -> Data:
+        return state.claim(place.store, plan, request, copy=place.copy(plan), step=step)
+
+    if not wait:
+        data = attempt()
+    else:
+        from tugtool.cli import waiting
+
+        data = waiting.claim(place.store, attempt, wait)
+    return Answer(data, lambda: _claim_text(data))
+
+
+def _claim_text(data: Mapping[str, object]) -> str:
+    if data["claimed"]:
+        again = " again" if data["reclaimed"] else ""
+        return (
+            clean(
+                f"claimed{again} {data['anchor']}: {data['step_title']} "
+                f"(attempt {data['attempt']}, until {data['lease_expires_at']})"
+            )
+            + "\n"
+        )
+    words = {
+        "paused": "the plan is paused",
+        "all_completed": "every step is completed",
+        "no_ready_steps": "no step is ready",
+    }
+    return f"nothing to claim: {words[str(data['reason'])]}; {data['total_remaining']} remain\n"
+
+
+def state_start(call: Call) -> Answer:
+    """Say that work begins."""
+    place = Place(call)
+    plan = place.plan()
+    data = state.start(
+        place.store, plan, place.step(), owner=place.owner, attempt=place.attempt(plan)
+    )
+    return said(data, f"started {data['anchor']}")
+
+
+def state_heartbeat(call: Call) -> Answer:
+    """Renew the lease."""
+    place = Place(call)
+    plan = place.plan()
+    data = state.heartbeat(
+        place.store,
+        plan,
+        place.step(),
+        owner=place.owner,
+        attempt=place.attempt(plan),
+        lease_seconds=call.seconds("lease_duration"),
+    )
+    return said(data, f"renewed {data['anchor']} until {data['lease_expires_at']}")
+
+
+def state_update(call: Call) -> Answer:
+    """Set checklist items."""
+    from tugtool.cli import batch
+
+    entries, every = batch.asked(call)
+    place = Place(call)
+    plan = place.plan()
+    data = state.update(
+        place.store,
+        plan,
+        place.step(),
+        entries,
+        owner=place.owner,
+        copy=place.copy(plan),
+        attempt=place.attempt(plan),
+        every=every,
+        complete_remaining=call.flag("complete_remaining"),
+    )
+    issues = batch.warnings(data.pop("deferred_without_reason"))
+    return said(data, f"updated {data['updated']} items of {data['anchor']}", issues)
+
+
+def state_artifact(call: Call) -> Answer:
+    """Leave a note."""
+    kind, summary = call.text("kind"), call.text("summary")
+    if kind is None or summary is None:
+        raise Usage("artifact needs --kind and --summary", command="state artifact")
+    place = Place(call)
+    plan = place.plan()
+    content = call.text("content_file")
+    if content is not None:
+        path = os.path.join(call.cwd, content)
+        content = files.text(path, files.read(path, max_bytes=1 << 24))
+    data = state.artifact(
+        place.store,
+        plan,
+        place.step(),
+        kind=kind,
+        summary=summary,
+        owner=place.owner,
+        attempt=place.attempt(plan),
+        content=content,
+    )
+    return said(data, f"recorded {data['kind']} for {data['anchor']}")
+
+
+def state_complete(call: Call) -> Answer:
+    """Say that a step is done."""
+    reason = _force_reason(call)
+    place = Place(call)
+    plan = place.plan()
+    commit = call.text("commit")
+    full = _full_hash(place, commit) if commit is not None else None
+    data = state.complete(
+        place.store,
+        plan,
+        place.step(),
+        owner=place.owner,
+        copy=place.copy(plan),
+        attempt=place.attempt(plan),
+        commit=full,
+        unknown_commit=commit if full is None else None,
+        force_reason=reason,
+    )
+    again = " already" if data["already_completed"] else ""
+    return said(data, f"completed{again} {data['anchor']}; {data['remaining_steps']} steps remain")
+
+
+def _force_reason(call: Call) -> str | None:
+    force, reason = call.text("force"), call.text("reason")
+    if force is None:
+        if reason is not None:
+            raise Usage("--reason goes with --force", command="state complete")
+        return None
+    given = [text for text in (force, reason) if text and text.strip()]
+    if len(given) != 1:
+        raise Usage("--force needs one reason: --reason TEXT", command="state complete")
+    return given[0]
+
+
+def _full_hash(place: Place, commit: str) -> str | None:
+    """The commit's full hash, or None if git does not know it."""
+    from tugtool import git
+    from tugtool.errors import GitFailed
+
+    top = place.worktree if os.path.isdir(place.worktree) else place.repo.root
+    try:
+        words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}")
+        return git.run(*words, cwd=top).strip()
+    except GitFailed:
+        return None

@@ -1,0 +1,60 @@
+"""The operations on a plan's execution, one function and one transaction each.
+
+`from tugtool import state; state.claim(...)`: each is imported when it is first used,
+because a command needs one of them and pays for what it imports.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tugtool.state.checklist import artifact, update
+    from tugtool.state.claiming import claim
+    from tugtool.state.finishing import complete
+    from tugtool.state.flow import pause, resume
+    from tugtool.state.freeing import release, reopen, reset
+    from tugtool.state.holding import heartbeat, start
+    from tugtool.state.setup import init
+    from tugtool.state.views import ready, show
+
+_HOMES = {
+    "artifact": "checklist",
+    "claim": "claiming",
+    "complete": "finishing",
+    "heartbeat": "holding",
+    "init": "setup",
+    "pause": "flow",
+    "ready": "views",
+    "release": "freeing",
+    "reopen": "freeing",
+    "reset": "freeing",
+    "resume": "flow",
+    "show": "views",
+    "start": "holding",
+    "update": "checklist",
+}
+
+__all__ = [
+    "artifact",
+    "claim",
+    "complete",
+    "heartbeat",
+    "init",
+    "pause",
+    "ready",
+    "release",
+    "reopen",
+    "reset",
+    "resume",
+    "show",
+    "start",
+    "update",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(name)
+    module = __import__(f"tugtool.state.{_HOMES[name]}", fromlist=[name])
+    operation: object = getattr(module, name)
+    return operation

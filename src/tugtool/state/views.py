@@ -1,0 +1,167 @@
+"""ready and show: what a plan's execution looks like at one moment. Nothing is changed."""
+
+from __future__ import annotations
+
+from tugtool import holder
+from tugtool.state import record
+from tugtool.state.checklist import KINDS, STATUSES
+from tugtool.store import sql
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tugtool.store import Row, Store, Transaction
+
+    Data = dict[str, object]
+
+
+def ready(store: Store, plan: str) -> Data:
+    """Every step in the list it belongs to."""
+    with store.read(plan) as tx:
+        record.plan_row(tx, plan)
+        tops = [row for row in tx.all(sql.STEPS) if row["parent_anchor"] is None]
+        gone = {r["step_anchor"] for r in tx.all(sql.HOLDERS) if holder.is_gone(r)}
+        lists: dict[str, list[str]] = {
+            "ready_steps": [],
+            "all_steps": [row["anchor"] for row in tops],
+            "completed_steps": [],
+            "blocked_steps": [],
+            "claimed_steps": [],
+            "expired_claims": [],
+            "parked_steps": [],
+        }
+        for row in tops:
+            for name in _lists(row, tx.now, gone):
+                lists[name].append(row["anchor"])
+    return {"plan_path": plan, **lists}
+
+
+def _lists(row: Row, now: str, gone: set[str]) -> Iterable[str]:
+    if row["status"] == "completed":
+        return ["completed_steps"]
+    if row["parked_at"] is not None:
+        return ["parked_steps"]
+    if row["claimed_by"] is None:
+        return ["blocked_steps" if row["open_deps"] else "ready_steps"]
+    if row["lease_expires_at"] >= now and row["anchor"] not in gone:
+        return ["claimed_steps"]
+    return ["expired_claims", *([] if row["open_deps"] else ["ready_steps"])]
+
+
+def show(store: Store, plan: str | None = None) -> Data:
+    """One plan with its steps and items, or all plans."""
+    with store.read(plan) as tx:
+        if plan is not None:
+            return _Picture(tx, record.plan_row(tx, plan)).plan()
+        rows = [tx.one(sql.PLAN, plan=row["plan_path"]) for row in tx.all(sql.PLANS)]
+        return {"plans": [_Picture(tx, row).plan() for row in rows]}
+
+
+class _Picture:
+    """Everything about one plan, read once and put together."""
+
+    def __init__(self, tx: Transaction, row: Row) -> None:
+        plan = row["plan_path"]
+        self.row, self.now = row, tx.now
+        self.steps = tx.all(sql.STEPS, plan=plan)
+        self.items = _grouped(tx.all(sql.PLAN_ITEMS, plan=plan))
+        self.attempts = _grouped(tx.all(sql.ATTEMPTS, plan=plan))
+        self.artifacts = _grouped(tx.all(sql.PLAN_ARTIFACTS, plan=plan))
+        self.needs = _grouped(tx.all(sql.DEPS, plan=plan))
+        self.children: dict[str | None, list[Row]] = {}
+        for step in self.steps:
+            self.children.setdefault(step["parent_anchor"], []).append(step)
+
+    def plan(self) -> Data:
+        return {
+            **{field: self.row[field] for field in _PLAN_FIELDS},
+            "total_steps": self.row["steps_total"],
+            "completed_steps": self.row["steps_done"],
+            "steps": [self.step(step) for step in self.children.get(None, [])],
+            "checklist_items": [
+                _item(item) for step in self.steps for item in self.items.get(step["anchor"], [])
+            ],
+        }
+
+    def step(self, row: Row) -> Data:
+        anchor, until = row["anchor"], row["lease_expires_at"]
+        below = self.children.get(anchor, [])
+        own = self.items.get(anchor, [])
+        whole = own + [item for each in below for item in self.items.get(each["anchor"], [])]
+        return {
+            **record.names(anchor),
+            **{field: row[field] for field in _STEP_FIELDS},
+            "lease_expired": until is not None and until < self.now,
+            "needs": [edge["depends_on"] for edge in self.needs.get(anchor, [])],
+            "counts": _counts(own),
+            "rolled_up": _counts(whole),
+            "attempts": [_attempt(each) for each in self.attempts.get(anchor, [])],
+            "artifacts": [_artifact(each) for each in self.artifacts.get(anchor, [])],
+            "substeps": [self.step(each) for each in below],
+        }
+
+
+def _grouped(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row["step_anchor"], []).append(row)
+    return groups
+
+
+_PLAN_FIELDS = (
+    "plan_path",
+    "plan_hash",
+    "phase_title",
+    "status",
+    "created_at",
+    "updated_at",
+    "paused_at",
+    "base_commit",
+    "merged_commit",
+)
+_STEP_FIELDS = (
+    "parent_anchor",
+    "step_index",
+    "title",
+    "status",
+    "claimed_by",
+    "claimed_at",
+    "lease_expires_at",
+    "heartbeat_at",
+    "started_at",
+    "completed_at",
+    "completed_by",
+    "commit_hash",
+    "complete_reason",
+    "attempt",
+    "claims_without_progress",
+    "parked_at",
+    "park_reason",
+)
+
+
+def _item(row: Row) -> Data:
+    fields = ("step_anchor", "kind", "ordinal", "text", "status", "reason", "evidence")
+    return {**{field: row[field] for field in fields}, "updated_at": row["updated_at"]}
+
+
+def _attempt(row: Row) -> Data:
+    fields = ("number", "worktree", "holder_pid", "lease_seconds", "claimed_at", "seen_at")
+    ends = ("ended_at", "outcome", "salvage_ref")
+    return {field: row[field] for field in (*fields, *ends)}
+
+
+def _artifact(row: Row) -> Data:
+    fields = ("kind", "summary", "content", "recorded_at")
+    return {"artifact_id": row["id"], **{field: row[field] for field in fields}}
+
+
+def _counts(items: list[Row]) -> Data:
+    return {
+        kind: {
+            status: sum(item["kind"] == kind and item["status"] == status for item in items)
+            for status in STATUSES
+        }
+        for kind in KINDS
+    }

@@ -1,0 +1,205 @@
+"""The tables, once, for every engine; and how an older database becomes this one.
+
+`{int64}`, `{real}`, `{serial}` and `{strict}` are the only words that differ between
+engines. To change the schema: edit TABLES, raise VERSION (FIRST_VERSION stays), append to
+MIGRATIONS; a test compares fresh with migrated.
+"""
+
+from __future__ import annotations
+
+#: "Tug1": how we recognise a database of ours.
+APPLICATION_ID = 0x54756731
+VERSION = FIRST_VERSION = 10
+
+_TIME = "length({0}) = 24 and {0} like '____-__-__T__:__:__.___Z'"
+
+
+def _time(column: str, rule: str = "") -> str:
+    # Fixed width is what makes comparing times as text right.
+    check = _TIME.format(column)
+    return f"{column} text {rule} check ({column} is null or ({check}))".replace("  ", " ")
+
+
+TABLES = (
+    f"""
+create table plans (
+  plan_path text not null primary key,
+  plan_hash text not null,
+  phase_title text,
+  status text not null check (status in ('active', 'done', 'archived')),
+  {_time("created_at", "not null")},
+  {_time("updated_at", "not null")},
+  plan_text text not null,
+  base_commit text,
+  {_time("paused_at")},
+  merged_commit text,
+  steps_total {{int64}} not null,
+  steps_done {{int64}} not null check (steps_done between 0 and steps_total),
+  steps_ready {{int64}} not null check (steps_ready >= 0)
+){{strict}}
+""",
+    f"""
+create table plan_revisions (
+  plan_path text not null references plans (plan_path),
+  plan_hash text not null,
+  plan_text text not null,
+  {_time("replaced_at", "not null")},
+  primary key (plan_path, replaced_at)
+){{strict}}
+""",
+    # A step is held exactly while it is claimed or in progress; a completed one has no lease.
+    f"""
+create table steps (
+  plan_path text not null references plans (plan_path),
+  anchor text not null,
+  parent_anchor text,
+  step_index {{int64}} not null,
+  title text not null,
+  status text not null check (status in ('pending', 'claimed', 'in_progress', 'completed')),
+  claimed_by text,
+  {_time("claimed_at")},
+  {_time("lease_expires_at")},
+  {_time("heartbeat_at")},
+  {_time("started_at")},
+  {_time("completed_at")},
+  commit_hash text,
+  complete_reason text,
+  completed_by text,
+  attempt {{int64}} not null,
+  claims_without_progress {{int64}} not null,
+  {_time("parked_at")},
+  park_reason text,
+  open_deps {{int64}} not null check (open_deps >= 0),
+  primary key (plan_path, anchor),
+  foreign key (plan_path, parent_anchor) references steps (plan_path, anchor),
+  check ((status in ('claimed', 'in_progress')) = (claimed_by is not null)),
+  check ((claimed_by is null) = (claimed_at is null)),
+  check ((claimed_by is null) = (lease_expires_at is null)),
+  check ((claimed_by is null) = (heartbeat_at is null)),
+  check ((status = 'completed') = (completed_at is not null))
+){{strict}}
+""",
+    """
+create table step_deps (
+  plan_path text not null,
+  step_anchor text not null,
+  depends_on text not null,
+  primary key (plan_path, step_anchor, depends_on),
+  foreign key (plan_path, step_anchor) references steps (plan_path, anchor),
+  foreign key (plan_path, depends_on) references steps (plan_path, anchor)
+){strict}
+""",
+    f"""
+create table checklist_items (
+  id {{serial}},
+  plan_path text not null,
+  step_anchor text not null,
+  kind text not null check (kind in ('task', 'test', 'checkpoint')),
+  ordinal {{int64}} not null check (ordinal >= 0),
+  text text not null,
+  status text not null check (status in ('open', 'in_progress', 'completed', 'deferred')),
+  {_time("updated_at")},
+  reason text,
+  evidence text,
+  unique (plan_path, step_anchor, kind, ordinal),
+  foreign key (plan_path, step_anchor) references steps (plan_path, anchor)
+){{strict}}
+""",
+    f"""
+create table step_artifacts (
+  id {{serial}},
+  plan_path text not null,
+  step_anchor text not null,
+  kind text not null check (kind in ('architect_strategy', 'reviewer_verdict', 'auditor_summary',
+    'verification', 'recovery', 'escalation', 'note')),
+  summary text not null,
+  content text,
+  {_time("recorded_at", "not null")},
+  foreign key (plan_path, step_anchor) references steps (plan_path, anchor)
+){{strict}}
+""",
+    f"""
+create table attempts (
+  plan_path text not null,
+  step_anchor text not null,
+  number {{int64}} not null check (number > 0),
+  worktree text not null,
+  host text,
+  boot text,
+  pid_namespace text,
+  holder_pid {{int64}},
+  holder_start text,
+  lease_seconds {{real}} not null check (lease_seconds > 0),
+  request_id text,
+  {_time("claimed_at", "not null")},
+  {_time("seen_at", "not null")},
+  {_time("ended_at")},
+  outcome text check (outcome in ('completed', 'released', 'reset', 'expired', 'superseded',
+    'dead', 'failed')),
+  salvage_ref text,
+  tokens {{int64}},
+  cost_microdollars {{int64}},
+  primary key (plan_path, step_anchor, number),
+  foreign key (plan_path, step_anchor) references steps (plan_path, anchor),
+  check ((ended_at is null) = (outcome is null))
+){{strict}}
+""",
+    f"""
+create table events (
+  seq {{serial}},
+  {_time("at", "not null")},
+  plan_path text not null references plans (plan_path),
+  step_anchor text,
+  kind text not null,
+  actor text,
+  attempt {{int64}},
+  detail text not null
+){{strict}}
+""",
+    # The claims of any plan cost the same: each of these holds only rows that matter now.
+    """
+create index steps_ready on steps (plan_path, step_index)
+ where parent_anchor is null and status = 'pending' and open_deps = 0 and parked_at is null
+""",
+    """
+create index steps_blocked on steps (plan_path, step_index)
+ where parent_anchor is null and status = 'pending' and open_deps > 0 and parked_at is null
+""",
+    """
+create index steps_parked on steps (plan_path, step_index)
+ where parent_anchor is null and parked_at is not null
+""",
+    """
+create index steps_held on steps (plan_path, claimed_by, step_index)
+ where parent_anchor is null and claimed_by is not null
+""",
+    """
+create index steps_leased on steps (plan_path, lease_expires_at)
+ where parent_anchor is null and claimed_by is not null
+""",
+    """
+create index steps_live on steps (plan_path, step_index)
+ where parent_anchor is null and claimed_by is not null
+""",
+    # Partial, or SQLite takes it for every question about top-level steps, and reads them all.
+    """
+create index steps_family on steps (plan_path, parent_anchor, step_index)
+ where parent_anchor is not null
+""",
+    # Covering, or SQLite prefers the primary key's index and reads every edge of the plan.
+    "create index step_deps_back on step_deps (plan_path, depends_on, step_anchor)",
+    "create index step_artifacts_step on step_artifacts (plan_path, step_anchor, id)",
+    "create index plan_events on events (plan_path, seq)",
+    """
+create index attempts_held on attempts (plan_path, step_anchor)
+ where holder_pid is not null and ended_at is null
+""",
+    """
+create unique index attempt_requests on attempts (plan_path, worktree, request_id)
+ where request_id is not null
+""",
+)
+
+#: (version it leads to, statements), oldest first; none yet: this is the first. A table is
+#: changed by making it anew, so that a fresh database and a migrated one are the same.
+MIGRATIONS: tuple[tuple[int, tuple[str, ...]], ...] = ()

@@ -1,0 +1,324 @@
+"""Every statement, once. The subset of SQL that SQLite and PostgreSQL read alike."""
+
+# -- plans -----------------------------------------------------------------------------
+
+PLAN = "select * from plans where plan_path = :plan"
+
+PLANS = "select plan_path, status from plans order by plan_path"
+
+ADD_PLAN = """
+insert into plans (plan_path, plan_hash, phase_title, status, created_at, updated_at, plan_text,
+                   steps_total, steps_done, steps_ready)
+values (:plan, :hash, :title, 'active', :now, :now, :text, :total, 0, :ready)
+"""
+
+COUNT_PLAN = """
+update plans
+   set steps_ready = steps_ready + :ready, steps_done = steps_done + :done, updated_at = :now
+ where plan_path = :plan
+"""
+
+SETTLE_PLAN = """
+update plans
+   set status = case when steps_done = steps_total then 'done' else 'active' end
+ where plan_path = :plan and status <> 'archived'
+returning status
+"""
+
+SET_PAUSED = "update plans set paused_at = :paused_at, updated_at = :now where plan_path = :plan"
+
+# -- steps -----------------------------------------------------------------------------
+
+STEP = "select * from steps where plan_path = :plan and anchor = :anchor"
+
+STEPS = "select * from steps where plan_path = :plan order by step_index"
+
+SUBSTEPS = """
+select *
+  from steps
+ where plan_path = :plan and parent_anchor = :anchor
+ order by step_index
+"""
+
+ADD_STEP = """
+insert into steps (plan_path, anchor, parent_anchor, step_index, title, status, attempt,
+                   claims_without_progress, open_deps)
+values (:plan, :anchor, :parent, :step_index, :title, 'pending', 0, 0, :open_deps)
+"""
+
+ADD_DEP = """
+insert into step_deps (plan_path, step_anchor, depends_on)
+values (:plan, :anchor, :depends_on)
+"""
+
+OWN_STEP = """
+select *
+  from steps
+ where plan_path = :plan and parent_anchor is null and claimed_by = :owner
+   and open_deps = 0 and parked_at is null
+ order by step_index
+ limit 1
+"""
+
+READY_STEP = """
+select *
+  from steps
+ where plan_path = :plan and parent_anchor is null and status = 'pending'
+   and open_deps = 0 and parked_at is null
+ order by step_index
+ limit 1
+"""
+
+EXPIRED_STEPS = """
+select *
+  from steps
+ where plan_path = :plan and parent_anchor is null and claimed_by is not null
+   and lease_expires_at < :now and open_deps = 0 and parked_at is null
+ order by step_index
+"""
+
+# Only claims whose holder's process was written down: few, however many are held.
+HOLDERS = """
+select step_anchor, host, boot, pid_namespace, holder_pid, holder_start
+  from attempts
+ where plan_path = :plan and holder_pid is not null and ended_at is null
+"""
+
+HELD_STEPS = """
+select anchor, claimed_by, lease_expires_at, step_index, open_deps, parked_at
+  from steps
+ where plan_path = :plan and parent_anchor is null and claimed_by is not null
+ order by step_index
+ limit :most
+"""
+
+LIVE_STEP = """
+select *
+  from steps
+ where plan_path = :plan and parent_anchor is null and claimed_by is not null
+   and open_deps = 0 and parked_at is null
+ order by step_index
+ limit 1
+"""
+
+BLOCKED_STEPS = """
+select anchor
+  from steps
+ where plan_path = :plan and parent_anchor is null and status = 'pending'
+   and open_deps > 0 and parked_at is null
+ order by step_index
+ limit :most
+"""
+
+PARKED_STEPS = """
+select anchor
+  from steps
+ where plan_path = :plan and parent_anchor is null and parked_at is not null
+ order by step_index
+ limit :most
+"""
+
+# Everything at once: a claim starts from nothing, whoever had the step before.
+CLAIM_STEP = """
+update steps
+   set status = 'claimed', claimed_by = :owner, claimed_at = :now, lease_expires_at = :until,
+       heartbeat_at = :now, started_at = null, attempt = :attempt,
+       claims_without_progress = claims_without_progress + 1,
+       parked_at = case when claims_without_progress + 1 >= :most then :now end,
+       park_reason = case when claims_without_progress + 1 >= :most then :reason end
+ where plan_path = :plan and anchor = :anchor
+"""
+
+CLAIM_SUBSTEPS = """
+update steps
+   set status = 'claimed', claimed_by = :owner, claimed_at = :now, lease_expires_at = :until,
+       heartbeat_at = :now, started_at = null
+ where plan_path = :plan and parent_anchor = :anchor and status <> 'completed'
+"""
+
+START_STEP = """
+update steps
+   set status = 'in_progress', started_at = coalesce(started_at, :now)
+ where plan_path = :plan and anchor = :anchor and status = 'claimed'
+"""
+
+# Two searches: with `or`, SQLite reads every step of the plan.
+RENEW = """
+update steps
+   set lease_expires_at = :until, heartbeat_at = :now
+ where plan_path = :plan and claimed_by is not null and anchor in (
+         select anchor from steps where plan_path = :plan and anchor = :anchor
+          union all
+         select anchor from steps where plan_path = :plan and parent_anchor = :anchor)
+"""
+
+FREE_STEP = """
+update steps
+   set status = 'pending', claimed_by = null, claimed_at = null, lease_expires_at = null,
+       heartbeat_at = null, started_at = null, parked_at = :parked_at, park_reason = :park_reason,
+       claims_without_progress = :claims
+ where plan_path = :plan and anchor = :anchor
+"""
+
+FREE_SUBSTEPS = """
+update steps
+   set status = 'pending', claimed_by = null, claimed_at = null, lease_expires_at = null,
+       heartbeat_at = null, started_at = null
+ where plan_path = :plan and parent_anchor = :anchor and status <> 'completed'
+"""
+
+UNSTART_SUBSTEP = """
+update steps
+   set status = 'claimed', started_at = null
+ where plan_path = :plan and anchor = :anchor and status in ('claimed', 'in_progress')
+"""
+
+COMPLETE_STEP = """
+update steps
+   set status = 'completed', claimed_by = null, claimed_at = null, lease_expires_at = null,
+       heartbeat_at = null, completed_at = :now, completed_by = :owner, commit_hash = :commit,
+       complete_reason = :reason, claims_without_progress = 0, parked_at = null, park_reason = null
+ where plan_path = :plan and anchor = :anchor
+"""
+
+# A substep whose item was reopened is its holder's again, as far as it had got.
+REVIVE_SUBSTEP = """
+update steps
+   set status = case when started_at is null then 'claimed' else 'in_progress' end,
+       claimed_by = :owner, claimed_at = :claimed_at, lease_expires_at = :until,
+       heartbeat_at = :now, completed_at = null, completed_by = null, commit_hash = null,
+       complete_reason = null
+ where plan_path = :plan and anchor = :anchor
+"""
+
+REOPEN_STEPS = """
+update steps
+   set status = 'pending', started_at = null, completed_at = null, completed_by = null,
+       commit_hash = null, complete_reason = null, claims_without_progress = 0
+ where plan_path = :plan and status = 'completed' and anchor in (
+         select anchor from steps where plan_path = :plan and anchor = :anchor
+          union all
+         select anchor from steps where plan_path = :plan and parent_anchor = :anchor)
+"""
+
+PROGRESS = """
+update steps
+   set claims_without_progress = 0, parked_at = null, park_reason = null
+ where plan_path = :plan and anchor = :anchor
+"""
+
+# -- dependencies ----------------------------------------------------------------------
+
+DEPENDENTS = """
+select d.step_anchor as anchor, coalesce(s.parent_anchor, s.anchor) as top, s.parent_anchor
+  from step_deps d
+  join steps s on s.plan_path = d.plan_path and s.anchor = d.step_anchor
+ where d.plan_path = :plan and d.depends_on = :anchor
+ order by s.step_index
+"""
+
+OPEN_NEEDS = """
+select d.step_anchor, t.anchor, coalesce(t.parent_anchor, t.anchor) as top
+  from step_deps d
+  join steps t on t.plan_path = d.plan_path and t.anchor = d.depends_on
+ where d.plan_path = :plan and d.step_anchor = :anchor and t.status <> 'completed'
+ order by t.step_index
+"""
+
+SHIFT_OPEN_DEPS = """
+update steps
+   set open_deps = open_deps + :by
+ where plan_path = :plan and anchor = :anchor
+returning status, open_deps, parked_at
+"""
+
+DEPS = "select step_anchor, depends_on from step_deps where plan_path = :plan"
+
+# -- checklists ------------------------------------------------------------------------
+
+ADD_ITEM = """
+insert into checklist_items (plan_path, step_anchor, kind, ordinal, text, status)
+values (:plan, :anchor, :kind, :ordinal, :text, 'open')
+"""
+
+ITEMS = """
+select *
+  from checklist_items
+ where plan_path = :plan and step_anchor = :anchor
+ order by kind, ordinal
+"""
+
+PLAN_ITEMS = """
+select *
+  from checklist_items
+ where plan_path = :plan
+ order by step_anchor, kind, ordinal
+"""
+
+SET_ITEM = """
+update checklist_items
+   set status = :status, reason = :reason, evidence = :evidence, updated_at = :now
+ where plan_path = :plan and step_anchor = :anchor and kind = :kind and ordinal = :ordinal
+"""
+
+# -- attempts, artifacts, events -------------------------------------------------------
+
+ADD_ATTEMPT = """
+insert into attempts (plan_path, step_anchor, number, worktree, host, boot, pid_namespace,
+                      holder_pid, holder_start, lease_seconds, request_id, claimed_at, seen_at)
+values (:plan, :anchor, :number, :owner, :host, :boot, :pid_namespace,
+        :holder_pid, :holder_start, :lease_seconds, :request_id, :now, :now)
+"""
+
+ATTEMPT = """
+select *
+  from attempts
+ where plan_path = :plan and step_anchor = :anchor and number = :number
+"""
+
+ATTEMPTS = "select * from attempts where plan_path = :plan order by step_anchor, number"
+
+REQUESTED = """
+select *
+  from attempts
+ where plan_path = :plan and worktree = :owner and request_id = :request_id
+"""
+
+SEEN = """
+update attempts
+   set seen_at = :now, lease_seconds = :lease_seconds
+ where plan_path = :plan and step_anchor = :anchor and number = :number
+"""
+
+END_ATTEMPT = """
+update attempts
+   set ended_at = :now, outcome = :outcome
+ where plan_path = :plan and step_anchor = :anchor and number = :number and ended_at is null
+"""
+
+ADD_ARTIFACT = """
+insert into step_artifacts (plan_path, step_anchor, kind, summary, content, recorded_at)
+values (:plan, :anchor, :kind, :summary, :content, :now)
+returning id
+"""
+
+ARTIFACTS = """
+select *
+  from step_artifacts
+ where plan_path = :plan and step_anchor = :anchor
+ order by id
+"""
+
+PLAN_ARTIFACTS = """
+select *
+  from step_artifacts
+ where plan_path = :plan
+ order by step_anchor, id
+"""
+
+ADD_EVENT = """
+insert into events (at, plan_path, step_anchor, kind, actor, attempt, detail)
+values (:now, :plan, :anchor, :kind, :actor, :attempt, :detail)
+"""
+
+EVENTS = "select * from events where plan_path = :plan order by seq"

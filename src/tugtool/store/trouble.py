@@ -1,0 +1,68 @@
+"""What is wrong with a database, in words; loaded only when something is."""
+
+from __future__ import annotations
+
+import os
+
+from tugtool.state_errors import DatabaseUnavailable, QueryFailed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tugtool.store.linked import Error
+
+#: What says that the file itself is the trouble, not what we asked of it.
+_UNUSABLE = ("CANTOPEN", "NOTADB", "CORRUPT", "READONLY", "PERM", "AUTH", "FORMAT")
+
+
+def translated(
+    path: str, error: Error, *, busy_seconds: float
+) -> DatabaseUnavailable | QueryFailed:
+    """SQLite's error as one of ours; by its name, because its texts change."""
+    name = getattr(error, "sqlite_errorname", "ERROR").removeprefix("SQLITE_")
+    kind = name.partition("_")[0]
+    if kind in _UNUSABLE or (kind == "IOERR" and not os.path.isfile(path)):
+        return DatabaseUnavailable(path, reason=f"cannot be used: {error}", name=name)
+    if kind == "BUSY":
+        reason = f"is locked by {_foreign_writer(path)} for over {busy_seconds:g} s"
+        return QueryFailed(path, reason=reason, name=name)
+    return QueryFailed(path, reason=f"refused a statement: {error}", name=name)
+
+
+def unopened(path: str, error: OSError) -> DatabaseUnavailable:
+    """The system's refusal to let us at a file."""
+    reason = f"cannot be opened: {(error.strerror or str(error)).lower()}"
+    return DatabaseUnavailable(path, reason=reason)
+
+
+def holder(descriptor: int) -> str:
+    """Who wrote itself into the lock file."""
+    try:
+        return _process(int(os.pread(descriptor, 24, 0)))
+    except (OSError, ValueError):
+        return "another process"
+
+
+def _foreign_writer(path: str) -> str:
+    """Who holds SQLite's own lock without queueing; looked up, never probed."""
+    try:
+        inodes = {str(os.stat(path + end).st_ino) for end in ("-shm", "")}
+        with open("/proc/locks") as file:
+            rows = [line.split() for line in file]
+    except OSError:
+        return "another program"
+    for row in rows:
+        if row[1] == "POSIX" and row[3] == "WRITE" and row[5].rpartition(":")[2] in inodes:
+            pid = int(row[4])
+            # Below 1: a process that has no number here, or a lock that belongs to no process.
+            if pid > 0 and pid != os.getpid():
+                return _process(pid)
+    return "another program"
+
+
+def _process(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            state = file.read().rpartition(b")")[2].split()[0]
+    except OSError:
+        state = b""
+    return f"process {pid}{', which is stopped' if state in (b'T', b't') else ''}"

@@ -1,0 +1,198 @@
+"""The state as its events alone tell it, and what must be true of it at any time."""
+
+import json
+
+from state_fixtures import Lab
+from tugtool import clock as clocks
+from tugtool.store import sql
+
+CLOSED = ("completed", "deferred")
+
+
+class Replay:
+    """The state as the events alone tell it."""
+
+    def __init__(self, lab: Lab) -> None:
+        rows = lab.rows(sql.STEPS)
+        self.parent = {row["anchor"]: row["parent_anchor"] for row in rows}
+        self.steps = {row["anchor"]: _fresh() for row in rows}
+        items = lab.rows("select * from checklist_items")
+        self.items = dict.fromkeys((_key(item) for item in items), "open")
+        self.paused = False
+        for event in lab.rows(sql.EVENTS):
+            self.apply(event, json.loads(event["detail"]))
+
+    def apply(self, event: dict, detail: dict) -> None:
+        for *key, status in detail.get("items") or [] if event["kind"] != "init" else []:
+            assert self.items[tuple(key)] != status, f"{event['kind']} tells of no change"
+            self.items[tuple(key)] = status
+            if status == "completed":
+                self.top(event["step_anchor"]).update(claims=0, parked=False)
+        handler = getattr(self, f"_{event['kind']}", None)
+        if handler is not None:
+            handler(event["step_anchor"], event, detail)
+
+    def top(self, anchor: str) -> dict:
+        return self.steps[self.parent[anchor] or anchor]
+
+    def below(self, anchor: str) -> list[dict]:
+        steps = [step for name, step in self.steps.items() if self.parent[name] == anchor]
+        return [step for step in steps if step["status"] != "completed"]
+
+    def _claim(self, anchor: str, event: dict, detail: dict) -> None:
+        step = self.steps[anchor]
+        assert detail["reclaimed_from"] == step["owner"]
+        step.update(attempt=event["attempt"], claims=step["claims"] + 1, parked=detail["parked"])
+        for each in (step, *self.below(anchor)):
+            each.update(status="claimed", owner=event["actor"])
+
+    def _start(self, anchor: str, event: dict, detail: dict) -> None:
+        self.steps[anchor]["status"] = "in_progress"
+
+    def _substep_completed(self, anchor: str, event: dict, detail: dict) -> None:
+        by = detail["completed_by"]
+        self.steps[anchor].update(status="completed", owner=None, completed_by=by)
+        self.top(anchor).update(claims=0, parked=False)
+
+    def _substep_reopened(self, anchor: str, event: dict, detail: dict) -> None:
+        owner = self.top(anchor)["owner"]
+        self.steps[anchor].update(status=detail["status"], owner=owner, completed_by=None)
+
+    def _complete(self, anchor: str, event: dict, detail: dict) -> None:
+        done = {"status": "completed", "owner": None, "completed_by": event["actor"]}
+        self.steps[anchor].update(done, claims=0, parked=False)
+
+    def _release(self, anchor: str, event: dict, detail: dict) -> None:
+        for each in (self.steps[anchor], *self.below(anchor)):
+            each.update(status="pending", owner=None)
+        self.steps[anchor]["parked"] |= detail["parked"] is not None
+
+    def _reset(self, anchor: str, event: dict, detail: dict) -> None:
+        self._release(anchor, event, detail)
+        self._unpark(anchor, event, detail)
+
+    def _unpark(self, anchor: str, event: dict, detail: dict) -> None:
+        self.steps[anchor].update(claims=0, parked=False)
+
+    def _reset_substep(self, anchor: str, event: dict, detail: dict) -> None:
+        self.steps[anchor]["status"] = "claimed"
+
+    def _reopen(self, anchor: str, event: dict, detail: dict) -> None:
+        for name, step in self.steps.items():
+            if anchor in (name, self.parent[name]):
+                step.update(status="pending", completed_by=None, claims=0)
+
+    def _pause(self, anchor: str, event: dict, detail: dict) -> None:
+        self.paused = True
+
+    def _resume(self, anchor: str, event: dict, detail: dict) -> None:
+        self.paused = False
+
+
+def _fresh() -> dict:
+    nobody = {"owner": None, "completed_by": None}
+    return {"status": "pending", "attempt": 0, "claims": 0, "parked": False, **nobody}
+
+
+def _key(item: dict) -> tuple[str, str, int]:
+    return item["step_anchor"], item["kind"], item["ordinal"]
+
+
+def the_events_tell_everything(lab: Lab) -> None:
+    told = Replay(lab)
+    for row in lab.rows(sql.STEPS):
+        assert told.steps[row["anchor"]] == {
+            "status": row["status"],
+            "attempt": row["attempt"],
+            "claims": row["claims_without_progress"],
+            "parked": row["parked_at"] is not None,
+            "owner": row["claimed_by"],
+            "completed_by": row["completed_by"],
+        }, row["anchor"]
+    items = lab.rows("select * from checklist_items")
+    assert told.items == {_key(item): item["status"] for item in items}
+    plan = lab.plan()
+    assert told.paused == (plan["paused_at"] is not None)
+    tops = [step for name, step in told.steps.items() if told.parent[name] is None]
+    done = sum(step["status"] == "completed" for step in tops)
+    assert (plan["steps_done"], plan["steps_total"]) == (done, len(tops))
+    assert plan["status"] == ("done" if done == len(tops) else "active")
+
+
+def the_counts_are_what_the_rows_say(lab: Lab) -> None:
+    steps = {row["anchor"]: row for row in lab.rows(sql.STEPS)}
+    home = {anchor: row["parent_anchor"] or anchor for anchor, row in steps.items()}
+    waiting = dict.fromkeys(steps, 0)
+    for edge in lab.rows(sql.DEPS):
+        needed = edge["depends_on"]
+        outside = home[needed] != home[edge["step_anchor"]]
+        waiting[home[edge["step_anchor"]]] += outside and steps[needed]["status"] != "completed"
+    assert {anchor: row["open_deps"] for anchor, row in steps.items()} == waiting
+    tops = [row for row in steps.values() if row["parent_anchor"] is None]
+    ready = [
+        row["anchor"]
+        for row in tops
+        if row["status"] == "pending" and not waiting[row["anchor"]] and row["parked_at"] is None
+    ]
+    assert lab.plan()["steps_ready"] == len(ready)
+    assert set(ready) <= set(lab.ready()["ready_steps"])
+
+
+def what_is_completed_has_nothing_open(lab: Lab) -> None:
+    steps = {row["anchor"]: row for row in lab.rows(sql.STEPS)}
+    items: dict[str, list[str]] = {anchor: [] for anchor in steps}
+    for item in lab.rows("select * from checklist_items"):
+        items[item["step_anchor"]].append(item["status"])
+    needs = lab.rows(sql.DEPS)
+    for anchor, row in steps.items():
+        top = steps[row["parent_anchor"]] if row["parent_anchor"] else row
+        if "completed" in (row["status"], top["status"]):
+            assert set(items[anchor]) <= set(CLOSED), anchor
+            assert row["status"] == "completed"
+        elif top is not row and items[anchor] and set(items[anchor]) <= set(CLOSED):
+            own = {e["depends_on"] for e in needs if e["step_anchor"] == anchor}
+            open_ = [each for each in own if steps[each]["status"] != "completed"]
+            assert set(open_) - {top["anchor"]}, f"{anchor} should be done by itself"
+
+
+def a_held_step_has_one_owner_and_one_open_attempt(lab: Lab) -> None:
+    steps = {row["anchor"]: row for row in lab.rows(sql.STEPS)}
+    mirrored = ("claimed_by", "claimed_at", "lease_expires_at", "heartbeat_at")
+    for anchor, row in steps.items():
+        attempts = lab.attempts(anchor)
+        assert [each["number"] for each in attempts] == list(range(1, row["attempt"] + 1))
+        running = [each for each in attempts if each["ended_at"] is None]
+        if row["parent_anchor"] is not None:
+            top = steps[row["parent_anchor"]]
+            if row["status"] != "completed":
+                assert [row[key] for key in mirrored] == [top[key] for key in mirrored], anchor
+        elif row["claimed_by"] is None:
+            assert running == [], anchor
+        else:
+            assert [each["worktree"] for each in running] == [row["claimed_by"]]
+            assert running[0]["number"] == row["attempt"]
+
+
+INVARIANTS = (
+    the_events_tell_everything,
+    the_counts_are_what_the_rows_say,
+    what_is_completed_has_nothing_open,
+    a_held_step_has_one_owner_and_one_open_attempt,
+)
+
+
+def next_step(lab: Lab, owner: str, *, force: bool) -> str | None:
+    """The step that a claim has to get, by the plainest reading of the rules."""
+    if lab.plan()["paused_at"] is not None:
+        return None
+    now = clocks.text(lab.clock.now)
+    tops = [row for row in lab.rows(sql.STEPS) if row["parent_anchor"] is None]
+    open_ = [
+        row
+        for row in tops
+        if row["status"] != "completed" and not row["open_deps"] and row["parked_at"] is None
+    ]
+    own = [row for row in open_ if row["claimed_by"] == owner]
+    free = [row for row in open_ if row["claimed_by"] is None or row["lease_expires_at"] < now]
+    candidates = own or free or (open_ if force else [])
+    return candidates[0]["anchor"] if candidates else None

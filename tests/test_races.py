@@ -1,0 +1,221 @@
+"""Many processes at one database: who gets what, in which order, and what survives.
+
+Every judgement is a function of what the processes reported, and is shown to find a fault
+that was planted in them. TUG_ROUNDS, TUG_KILLS and TUG_SEED ask for more, or for the same
+again.
+"""
+
+import itertools
+import json
+import os
+import random
+import sqlite3
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from racing import Crew, command, plan_of, prepared
+from tugtool import state
+from tugtool.store import open_store, sql
+from tugtool.store.sqlite import LONG_LOG_BYTES
+from workers import PLAN
+
+ROUNDS = int(os.environ.get("TUG_ROUNDS", "10"))
+KILLS = int(os.environ.get("TUG_KILLS", "100"))
+SEED = int(os.environ.get("TUG_SEED", random.randrange(10**6)))
+#: SPEC 9.6: nobody is refused, nobody starves.
+SMALLEST_SHARE = 0.25
+LONGEST_WAIT_SECONDS = 3
+
+
+@pytest.fixture
+def crew():
+    """Processes that end with the test."""
+    crew = Crew()
+    yield crew
+    crew.end()
+
+
+def _claimed_by(crew: Crew, url: str, processes: int, fault: str = "") -> list[str]:
+    for n in range(processes):
+        crew.add("claim_all", url=url, owner=f"owner-{n}", fault=fault)
+    crew.open()
+    return [anchor for got in crew.results() for anchor in got]
+
+
+def test_64_processes_claim_200_steps_and_each_step_goes_to_one(crew, tmp_path):
+    _, url = prepared(tmp_path / "state.db", 200)
+    claimed = _claimed_by(crew, url, 64)
+    assert Counter(claimed) == Counter(f"step-{n}" for n in range(200))
+
+
+@pytest.mark.parametrize("fault", ["no transaction", "plain begin, no queue"])
+def test_the_count_of_claims_notices_claims_that_are_not_alone(crew, tmp_path, fault):
+    _, url = prepared(tmp_path / "state.db", 200)
+    for n in range(8):
+        crew.add("claim_all", url=url, owner=f"owner-{n}", fault=fault)
+    crew.open()
+    texts = [process.communicate()[0] for process in crew.processes]
+    broken = [process.returncode for process in crew.processes if process.returncode]
+    claimed = [each for text in texts if text for each in json.loads(text)]
+    assert broken or Counter(claimed) != Counter(f"step-{n}" for n in range(200))
+
+
+def test_16_commands_at_once_claim_16_steps(repo):
+    repo.plan("race", plan_of(16))
+    command(repo.path, "state", "init", "race").communicate()
+    words = ("state", "claim", "race", "--worktree")
+    running = [command(repo.path, *words, f"wt-{n}") for n in range(16)]
+    answers = [json.loads(process.communicate()[0]) for process in running]
+    assert [process.returncode for process in running] == [0] * 16
+    claimed = Counter(answer["data"]["anchor"] for answer in answers)
+    assert claimed == Counter(f"step-{n}" for n in range(16))
+
+
+def _unfair(results: list[dict]) -> list[str]:
+    """What is wrong with how a lock went round."""
+    counts = [result["count"] for result in results]
+    share = min(counts) / max(counts)
+    longest = max(result["longest"] for result in results)
+    errors = [error for result in results for error in result["errors"]]
+    return [
+        *errors,
+        *([f"smallest to largest share {share:.2f}"] if share < SMALLEST_SHARE else []),
+        *([f"somebody waited {longest:.1f} s"] if longest >= LONGEST_WAIT_SECONDS else []),
+    ]
+
+
+def _hold(crew: Crew, url: str, seconds: float, fault: str = "") -> list[dict]:
+    for _ in range(32):
+        crew.add("hold", url=url, seconds=seconds, fault=fault)
+    crew.open()
+    return crew.results()
+
+
+def test_32_writers_wait_fairly_and_nobody_is_refused(crew, tmp_path):
+    _, url = prepared(tmp_path / "state.db", 1)
+    assert _unfair(_hold(crew, url, 3)) == []
+
+
+def test_the_measure_of_fairness_notices_that_there_is_no_queue(crew, tmp_path):
+    _, url = prepared(tmp_path / "state.db", 1)
+    assert _unfair(_hold(crew, url, 1.5, fault="no queue")) != []
+
+
+def _create(crew: Crew, path: Path, fault: str = "") -> list[str]:
+    for _ in range(16):
+        crew.add("create", url=f"sqlite://{path}", fault=fault)
+    crew.open()
+    return [problem for problem in crew.results() if problem]
+
+
+@pytest.mark.parametrize("round", range(ROUNDS))
+def test_16_processes_create_one_database_and_none_fails(crew, tmp_path, round):
+    path = tmp_path / "state.db"
+    assert _create(crew, path) == []
+    with open_store(f"sqlite://{path}").read() as tx:
+        assert tx.all(sql.PLANS) == []
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("pragma integrity_check").fetchone() == ("ok",)
+    connection.close()
+
+
+def _overlaps(spans: list[tuple[int, int, str]]) -> list[tuple]:
+    """Commits and closes of writers that ran at the same time."""
+    ordered = sorted(spans)
+    pairs = itertools.pairwise(ordered)
+    return [(earlier, later) for earlier, later in pairs if later[0] < earlier[1]]
+
+
+def _spans(crew: Crew, tmp_path: Path, fault: str = "") -> list[tuple[int, int, str]]:
+    store, url = prepared(tmp_path / "state.db", 1)
+    store.close()
+    for _ in range(4):
+        crew.add("trace", url=url, rounds=100, fault=fault)
+    crew.open()
+    return [tuple(span) for result in crew.results() for span in result]
+
+
+def test_a_checkpoint_never_meets_a_commit(crew, tmp_path):
+    spans = _spans(crew, tmp_path)
+    assert Counter(kind for _, _, kind in spans) == {"commit": 400, "close": 400}
+    assert _overlaps(spans) == []
+
+
+def test_the_trace_notices_that_there_is_no_queue(crew, tmp_path):
+    assert _overlaps(_spans(crew, tmp_path, fault="no queue")) != []
+
+
+def _log_length(crew: Crew, tmp_path: Path, longest: int = 0) -> int:
+    store, url = prepared(tmp_path / "state.db", 200)
+    store.close()
+    crew.add("leave", url=url, count=150, longest=longest)
+    crew.open()
+    return crew.results()[0]
+
+
+def test_the_log_stays_short_though_every_command_leaves_without_closing(crew, tmp_path):
+    one_more = 1 << 18
+    assert _log_length(crew, tmp_path) < LONG_LOG_BYTES + one_more
+
+
+def test_left_to_itself_sqlite_lets_the_log_grow(crew, tmp_path):
+    """Whoever opens it first forgets what had been moved, so it never starts over."""
+    assert _log_length(crew, tmp_path, longest=1 << 40) > 1 << 22
+
+
+def test_whoever_reads_does_not_hold_up_who_shortens_the_log(tmp_path):
+    _, url = prepared(tmp_path / "state.db", 3000)
+    writer, reader = open_store(url, busy_seconds=600), open_store(url)
+    with reader.read(PLAN) as reading:
+        assert reading.one(sql.PLAN)["steps_total"] == 3000
+        for _ in range(2):
+            with writer.write(PLAN) as tx:
+                # All pages of a large table: the log is long at once.
+                tx.run("update steps set title = title || :more", more="!" * 200)
+        assert (tmp_path / "state.db-wal").stat().st_size > LONG_LOG_BYTES
+    state.pause(writer, PLAN)
+    assert (tmp_path / "state.db-wal").stat().st_size == 0
+
+
+def _lost(path: Path, log: Path) -> list[str]:
+    """Acknowledged operations that the database does not know, and other damage."""
+    connection = sqlite3.connect(path)
+    connection.row_factory = sqlite3.Row
+    tell = connection.execute
+    problems = [] if tell("pragma integrity_check").fetchone()[0] == "ok" else ["damaged"]
+    problems += [str(tuple(row)) for row in tell("pragma foreign_key_check")]
+    events = Counter(
+        (row["kind"], row["step_anchor"], row["attempt"], row["actor"])
+        for row in tell(sql.EVENTS, {"plan": PLAN})
+    )
+    steps = {row["anchor"]: row["completed_by"] for row in tell(sql.STEPS, {"plan": PLAN})}
+    connection.close()
+    for line in log.read_text().splitlines():
+        kind, anchor, attempt, owner = line.split()
+        if events[(kind, anchor, int(attempt), owner)] != 1:
+            problems.append(f"{line}: no such event")
+        if kind == "complete" and steps[anchor] != owner:
+            problems.append(f"{line}: the step does not say so")
+    return problems
+
+
+def _killed(crew: Crew, tmp_path: Path, kills: int, fault: str = "") -> list[str]:
+    print(f"TUG_SEED={SEED}")
+    path, log = tmp_path / "state.db", tmp_path / "log"
+    store, url = prepared(path, 40 * kills)
+    store.close()
+    crew.add("chaos", url=url, log=str(log), kills=kills, seed=SEED, fault=fault)
+    crew.open()
+    assert crew.results() == [kills + 4]
+    assert log.read_text()
+    return _lost(path, log)
+
+
+def test_what_was_acknowledged_survives_kills_at_random_moments(crew, tmp_path):
+    assert _killed(crew, tmp_path, KILLS) == []
+
+
+def test_the_count_of_acknowledged_operations_notices_what_was_rolled_back(crew, tmp_path):
+    assert _killed(crew, tmp_path, 10, fault="early answer") != []

@@ -1,0 +1,177 @@
+"""Every refusal of these commands can be reached, says the same in text and in JSON, and its
+hint is a harmless command that exists."""
+
+import inspect
+import shlex
+import sqlite3
+
+import pytest
+
+from state_fixtures import Desk
+from tugtool import errors, state_errors
+from tugtool.cli import parse
+from tugtool.store import schema
+
+PLAN = "1 t", "1.1 t", "2 t < 1"
+
+
+def held(desk: Desk) -> None:
+    desk.ok("claim", "work")
+
+
+def completed(desk: Desk) -> None:
+    held(desk)
+    desk.ok("complete", "work", "step-1", "--force", "r")
+
+
+def changed(desk: Desk) -> None:
+    (desk.red / ".tugtool" / "tugplan-work.md").write_text("### Step 1: Other\n")
+
+
+def parked(desk: Desk) -> None:
+    held(desk)
+    desk.ok("release", "work", "step-1", "--park", "--reason", "no access")
+
+
+def items_of_substeps_open(desk: Desk) -> None:
+    held(desk)
+    desk.ok("update", "work", "step-1", "--all", "completed")
+
+
+def database(desk: Desk):
+    return desk.repo.path / ".tugtool" / "state.db"
+
+
+def not_a_database(desk: Desk) -> None:
+    for path in database(desk).parent.glob("state.db*"):
+        path.unlink()
+    database(desk).write_text("some notes of mine\n" * 100)
+
+
+def newer(desk: Desk) -> None:
+    connection = sqlite3.connect(database(desk))
+    connection.execute(f"pragma user_version = {schema.VERSION + 1}")
+    connection.close()
+
+
+def failing(desk: Desk) -> None:
+    connection = sqlite3.connect(database(desk))
+    connection.execute("drop table events")
+    connection.close()
+
+
+def nothing(desk: Desk) -> None:
+    pass
+
+
+def blue_holds(desk: Desk) -> None:
+    desk.ok("claim", "work", at=desk.blue)
+
+
+CASES = [
+    ("E041", 1, nothing, ("claim", "elsewhere"), 'no plan is called "elsewhere"'),
+    ("E046", 1, not_a_database, ("claim", "work"), "state.db"),
+    ("E047", 1, failing, ("claim", "work"), "no such table"),
+    ("E048", 1, changed, ("claim", "work"), "has changed since the plan was initialised"),
+    ("E049", 4, blue_holds, ("start", "work", "step-1"), "step-1 is held by"),
+    ("E050", 1, nothing, ("start", "work", "step-1"), "step-1 is pending; it has to be claimed"),
+    ("E050", 1, completed, ("update", "work", "step-1", "--all", "open"), "step-1 is completed"),
+    ("E051", 1, held, ("complete", "work", "step-1"), "2 open items: step-1 task 0"),
+    ("E052", 1, items_of_substeps_open, ("complete", "work", "step-1"), "step-1-1 task 0"),
+    ("E053", 1, nothing, ("claim", "work", "--step", "step-2"), "step-2 waits for step-1"),
+    ("E053", 1, blue_holds, ("claim", "work", "--step", "step-1"), "step-1 is held by"),
+    ("E059", 1, nothing, ("reset", "work", "step-3"), "has no step step-3; closest: step-"),
+    ("E060", 4, held, ("start", "work", "step-1", "--attempt", "7"), "attempt 1 is current"),
+    ("E063", 1, nothing, ("claim", ".tugtool/tugplan-second.md"), "has no state yet"),
+    ("E065", 1, newer, ("claim", "work"), "made by a newer Tugtool"),
+    ("E066", 1, held, ("update", "work", "step-1", "--task", "7", "open"), "valid: 0 to 0"),
+    ("E066", 1, held, ("update", "work", "step-1", "--task", "x", "open"), "there is no task 'x'"),
+    ("E066", 1, held, ("update", "work", "step-1", "--task", "0", "done"), "no status 'done'"),
+    ("E067", 1, parked, ("claim", "work", "--step", "step-1"), "is parked since"),
+    ("E070", 2, nothing, ("claim", "work", "--stp", "x"), "did you mean --step"),
+]
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "prepare", "words", "said"), CASES, ids=[case[0] for case in CASES]
+)
+def test_every_refusal_can_be_reached_in_text_and_in_json(desk, code, status, prepare, words, said):
+    desk = desk(*PLAN)
+    desk.repo.write({".tugtree/red/.tugtool/tugplan-second.md": "### Step 1: Second\n"})
+    prepare(desk)
+    refused = desk.json(*words)
+    assert (refused.status, refused.codes) == (status, [code])
+    envelope = refused.envelope()
+    assert (envelope["status"], envelope["data"]) == ("error", {})
+    issue = envelope["issues"][0]
+    assert said in issue["message"]
+    assert issue["hint"]
+    text = desk.text(*words)
+    assert (text.status, text.out) == (status, "")
+    assert text.err.startswith(f"tugcode: {code}: ")
+    assert said in text.err
+    assert text.err.endswith(f"{issue['hint']}\n")
+
+
+def test_the_cases_cover_every_class_of_the_state():
+    reached = {case[0] for case in CASES}
+    assert {each.code for each in classes() if each.code} <= reached
+
+
+def classes() -> list[type[errors.TugError]]:
+    found = [each for _, each in inspect.getmembers(state_errors, inspect.isclass)]
+    return [each for each in found if each.__module__ == state_errors.__name__]
+
+
+ODD = "odd 'plan' ;.md"
+EXAMPLES = [
+    state_errors.PlanChanged(ODD, file="f", agreed="a", found="b"),
+    state_errors.NotOwner(ODD, "step-1", owner="red", caller="blue"),
+    state_errors.WrongStatus(ODD, "step-1", status="pending", needed="claim it"),
+    state_errors.WrongStatus(ODD, None, status="done", needed="more"),
+    state_errors.ItemsOpen(ODD, "step-1", items=[]),
+    state_errors.SubstepItemsOpen(ODD, "step-1", items=[]),
+    state_errors.NotReady(ODD, "step-1", waiting_for=["step-2"]),
+    state_errors.Superseded(ODD, "step-1", attempt=1, current=2),
+    state_errors.Superseded(ODD, "step-1", attempt=1, current=1),
+    state_errors.PlanNotInitialised(ODD),
+    state_errors.PlanNotInitialised(None),
+    state_errors.InvalidEntry("odd"),
+    state_errors.InvalidEntry("odd", command="artifact"),
+    state_errors.InvalidEntry("odd", command="complete"),
+    state_errors.StepParked(ODD, "step-1", reason="r", parked_at="now"),
+    state_errors.NewerDatabase("f", found=11, known=10),
+]
+
+
+@pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
+def test_every_hint_that_is_a_command_parses_and_is_harmless(error):
+    program, *words = shlex.split(error.hint)
+    assert program == "tugcode"
+    call = parse.parse(words)
+    assert call.command is not None
+    assert call.command.path in (
+        "state show",
+        "state ready",
+        "state init",
+        "state update",
+        "state artifact",
+        "state complete",
+        "validate",
+        "version",
+        "list",
+    )
+    assert call.help or call.path not in ("state update", "state artifact", "state complete")
+    assert "--force" not in words
+
+
+def test_the_examples_are_of_every_class_that_names_a_command():
+    other = {"DatabaseUnavailable", "QueryFailed", "DatabaseError", "StateError"}
+    shown = {type(error).__name__ for error in EXAMPLES}
+    assert shown == {each.__name__ for each in classes()} - other
+
+
+def test_no_message_suggests_a_forced_or_destructive_command():
+    source = inspect.getsource(state_errors)
+    for word in ("--force", "state reset", "state reopen", "state release", "reconcile"):
+        assert word not in source

@@ -1,0 +1,149 @@
+"""A file that is deleted or replaced under a store that stays open."""
+
+import os
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+from racing import prepared
+from tugtool import state
+from tugtool.state_errors import DatabaseUnavailable
+from tugtool.store import linked, open_store, sql
+from workers import PLAN
+
+COMPANIONS = ("", "-wal", "-shm")
+
+
+@pytest.fixture
+def store(tmp_path):
+    """A long-lived store with both of its connections open."""
+    (tmp_path / "here").mkdir()
+    store, _ = prepared(tmp_path / "here" / "state.db", 1)
+    with store.read(PLAN) as tx:
+        tx.one(sql.PLAN)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def other(tmp_path):
+    """Another database with the same plan, paused."""
+    (tmp_path / "there").mkdir()
+    store, _ = prepared(tmp_path / "there" / "state.db", 1)
+    state.pause(store, PLAN)
+    store.close()
+    return store.path
+
+
+def _delete(path: str) -> None:
+    for end in COMPANIONS:
+        Path(path + end).unlink(missing_ok=True)
+
+
+def _put_in_its_place(store, other: str) -> None:
+    # Without its log, which SQLite would take for the new one's.
+    for end in COMPANIONS[1:]:
+        Path(store.path + end).unlink(missing_ok=True)
+    os.rename(other, store.path)
+
+
+def _is_paused(store) -> bool:
+    with store.read(PLAN) as tx:
+        return tx.one(sql.PLAN)["paused_at"] is not None
+
+
+def test_a_deleted_database_is_missed_by_the_next_transaction(store):
+    _delete(store.path)
+    for begin in (store.write(PLAN), store.read(PLAN)):
+        with pytest.raises(DatabaseUnavailable, match="unable to open"), begin:
+            pass
+    assert not os.path.exists(store.path)
+    assert not store.exists()
+
+
+def test_a_deleted_database_can_be_made_again_through_the_same_store(store):
+    _delete(store.path)
+    store.create()
+    with store.read() as tx:
+        assert tx.all(sql.PLANS) == []
+    assert _plans(store.path) == []
+
+
+def _plans(path: str) -> list[str]:
+    with open_store(f"sqlite://{path}").read() as tx:
+        return [row["plan_path"] for row in tx.all(sql.PLANS)]
+
+
+def test_a_database_put_in_its_place_is_what_the_next_transaction_uses(store, other):
+    _delete(store.path)
+    os.rename(other, store.path)
+    assert _is_paused(store)
+    assert state.resume(store, PLAN)["changed"]
+    assert not _is_paused(open_store(f"sqlite://{store.path}"))
+
+
+def test_a_database_renamed_over_it_is_what_the_next_transaction_uses(store, other):
+    _put_in_its_place(store, other)
+    assert state.resume(store, PLAN)["changed"]
+    assert not _is_paused(open_store(f"sqlite://{store.path}"))
+
+
+def test_nothing_is_committed_to_a_file_that_is_no_longer_there(store, other):
+    def write() -> None:
+        with store.write(PLAN) as tx:
+            tx.run(sql.SET_PAUSED, paused_at=None)
+            _put_in_its_place(store, other)
+
+    with pytest.raises(DatabaseUnavailable, match="in the meantime; nothing was written"):
+        write()
+    assert _is_paused(store)
+
+
+def test_a_writer_that_queued_while_the_file_was_replaced_writes_to_the_new_one(store, other):
+    holding = open_store(f"sqlite://{store.path}")
+    answers = []
+    waiting = threading.Thread(target=lambda: answers.append(state.resume(store, PLAN)))
+    holding._queue.enter()
+    waiting.start()
+    _put_in_its_place(store, other)
+    holding._queue.leave()
+    waiting.join()
+    assert answers[0]["changed"]
+    assert not _is_paused(open_store(f"sqlite://{store.path}"))
+
+
+def test_a_file_replaced_while_it_is_being_opened_is_opened_again(store, other, monkeypatch):
+    store.close()
+    fresh = open_store(f"sqlite://{store.path}")
+    connect = linked.connect
+
+    def replacing(*words, **options):
+        connection = connect(*words, **options)
+        if os.path.exists(other):
+            _put_in_its_place(store, other)
+        return connection
+
+    monkeypatch.setattr(linked, "connect", replacing)
+    assert _is_paused(fresh)
+    assert state.resume(fresh, PLAN)["changed"]
+    assert not _is_paused(open_store(f"sqlite://{store.path}"))
+
+
+def test_closing_a_replaced_database_leaves_the_new_one_alone(store, other):
+    _delete(store.path)
+    shutil.copy(other, store.path)
+    fresh = open_store(f"sqlite://{store.path}")
+    state.resume(fresh, PLAN)
+    before = Path(f"{store.path}-wal").read_bytes()
+    store.close()
+    assert Path(f"{store.path}-wal").read_bytes() == before
+    assert not _is_paused(fresh)
+
+
+def test_who_waits_for_a_change_is_woken_when_the_file_is_replaced(store, other):
+    store.wait_for_change(0)
+    _put_in_its_place(store, other)
+    store.wait_for_change(600)
+    assert _is_paused(store)

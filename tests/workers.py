@@ -1,0 +1,249 @@
+"""What the processes of the race tests do. Run as a script: `workers.py FUNCTION JSON`.
+
+Each says "ready", waits at a gate until all are, and then prints one JSON document. The
+gate is a pipe that nobody writes to: it opens for all at once when its last writer is gone.
+"""
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from tugtool import state
+from tugtool.state.claiming import Request
+from tugtool.state.record import PlanCopy
+from tugtool.store import linked, open_store, sql
+from tugtool.store import sqlite as engine
+
+PLAN = ".tugtool/tugplan-race.md"
+COPY = PlanCopy("race", "hash")
+
+
+def no_queue() -> None:
+    """A fault to plant: everybody goes straight to SQLite."""
+    engine.Queue.enter = engine.Queue.leave = lambda self: None
+
+
+def plain_begin_without_queue() -> None:
+    """A fault to plant: writers begin as readers, and nothing but SQLite's waiting is left."""
+    no_queue()
+    _rewrite({"begin immediate": "begin"})
+
+
+def no_transaction() -> None:
+    """A fault to plant: every statement is a transaction of its own, and nobody queues."""
+    no_queue()
+    _rewrite({"begin immediate": "select 1", "commit": "select 1", "rollback": "select 1"})
+
+
+def early_answer() -> None:
+    """A fault to plant: what was acknowledged is rolled back half of the time."""
+    flips = [0]
+
+    def execute(self: sqlite3.Connection, text: str, *values: object) -> sqlite3.Cursor:
+        flips[0] += text == "commit"
+        wanted = "rollback" if text == "commit" and flips[0] % 2 else text
+        return sqlite3.Connection.execute(self, wanted, *values)
+
+    _connect_with(execute)
+
+
+def _rewrite(words: dict[str, str]) -> None:
+    def execute(self: sqlite3.Connection, text: str, *values: object) -> sqlite3.Cursor:
+        return sqlite3.Connection.execute(self, words.get(text, text), *values)
+
+    _connect_with(execute)
+
+
+def _connect_with(execute: Callable[..., sqlite3.Cursor]) -> None:
+    class Faulty(sqlite3.Connection):
+        pass
+
+    Faulty.execute = execute
+    linked.connect = lambda *words, **options: sqlite3.connect(*words, factory=Faulty, **options)
+
+
+FAULTS = {
+    "no queue": no_queue,
+    "plain begin, no queue": plain_begin_without_queue,
+    "no transaction": no_transaction,
+    "early answer": early_answer,
+}
+
+
+def claim_all(url: str, owner: str, gate: Callable[[], None]) -> list[str]:
+    """Claim until nothing is left, with a new owner each time; what was claimed."""
+    store = open_store(url, busy_seconds=30)
+    got: list[str] = []
+    gate()
+    while True:
+        answer = state.claim(store, PLAN, Request(f"{owner}-{len(got)}"), copy=COPY)
+        if not answer["claimed"]:
+            return got
+        got.append(str(answer["anchor"]))
+
+
+def hold(url: str, seconds: float, gate: Callable[[], None]) -> dict[str, object]:
+    """Hold the lock for 2 ms again and again; how often, and the longest wait."""
+    store = open_store(url)
+    count, longest, errors = 0, 0.0, []
+    gate()
+    end = time.monotonic() + seconds
+    while (asked := time.monotonic()) < end:
+        try:
+            with store.write(PLAN) as tx:
+                longest = max(longest, time.monotonic() - asked)
+                tx.run(sql.SET_PAUSED, paused_at=None)
+                time.sleep(0.002)
+            count += 1
+        except Exception as error:
+            errors.append(str(error))
+    return {"count": count, "longest": longest, "errors": errors}
+
+
+def create(url: str, gate: Callable[[], None]) -> str:
+    """Make the database; what went wrong."""
+    store = open_store(url)
+    gate()
+    try:
+        store.create()
+    except Exception as error:
+        return str(error)
+    return ""
+
+
+def trace(url: str, rounds: int, gate: Callable[[], None]) -> list[tuple[int, int, str]]:
+    """Commit and close again and again; when each began and ended."""
+    spans: list[tuple[int, int, str]] = []
+    before = linked.connect
+
+    class Traced(sqlite3.Connection):
+        def execute(self, text: str, *values: object) -> sqlite3.Cursor:
+            begun = time.monotonic_ns()
+            try:
+                return super().execute(text, *values)
+            finally:
+                if text == "commit":
+                    spans.append((begun, time.monotonic_ns(), "commit"))
+
+        def close(self) -> None:
+            begun = time.monotonic_ns()
+            super().close()
+            spans.append((begun, time.monotonic_ns(), "close"))
+
+    def connect(name: str, **options: object) -> sqlite3.Connection:
+        reading = name.endswith("mode=ro")
+        return before(name, **options) if reading else before(name, factory=Traced, **options)
+
+    linked.connect = connect
+    gate()
+    for _ in range(rounds):
+        store = open_store(url, busy_seconds=30)
+        with store.write(PLAN) as tx:
+            tx.run(sql.SET_PAUSED, paused_at=None)
+        store.close()
+    return spans
+
+
+def chaos(url: str, log: str, kills: int, seed: int, gate: Callable[[], None]) -> int:
+    """Kill workers at random moments and put others in their place; how many were killed."""
+    gate()
+    chance = random.Random(seed)
+    crew = [_forked(url, log) for _ in range(4)]
+    for _ in range(kills):
+        time.sleep(chance.random() * 0.015)
+        at = chance.randrange(len(crew))
+        os.kill(crew[at], signal.SIGKILL)
+        os.waitpid(crew[at], 0)
+        crew[at] = _forked(url, log)
+    for pid in crew:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    return kills + len(crew)
+
+
+def _forked(url: str, log: str) -> int:
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _work(url, log)
+        finally:
+            os._exit(0)
+    return pid
+
+
+def _work(url: str, log: str) -> None:
+    """Claim and complete until killed; each is written down once it is acknowledged."""
+    store = open_store(url, busy_seconds=30)
+    owner = f"worker-{os.getpid()}"
+    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    while True:
+        answer = state.claim(store, PLAN, Request(owner, max_attempts=10**6), copy=COPY)
+        if not answer["claimed"]:
+            return
+        anchor, attempt = str(answer["anchor"]), int(str(answer["attempt"]))
+        os.write(out, f"claim {anchor} {attempt} {owner}\n".encode())
+        state.complete(store, PLAN, anchor, owner=owner, copy=COPY, attempt=attempt)
+        os.write(out, f"complete {anchor} {attempt} {owner}\n".encode())
+
+
+def leave(url: str, count: int, longest: int, gate: Callable[[], None]) -> int:
+    """Claim as commands do, each in a process that leaves without closing; the log's length."""
+    gate()
+    engine.LONG_LOG_BYTES = longest or engine.LONG_LOG_BYTES
+    for n in range(count):
+        pid = os.fork()
+        if pid == 0:
+            state.claim(open_store(url), PLAN, Request(f"w{n}"), copy=COPY)
+            os._exit(0)
+        assert os.waitpid(pid, 0) == (pid, 0)
+    return os.stat(f"{url.removeprefix('sqlite://')}-wal").st_size
+
+
+def hold_until_told(url: str, gate: Callable[[], None]) -> str:
+    """Keep a write transaction open from the gate until standard input ends."""
+    gate()
+    with open_store(url).write(PLAN) as tx:
+        tx.run(sql.SET_PAUSED, paused_at=tx.now)
+        print(json.dumps("inside"), flush=True)
+        sys.stdin.read()
+    return "done"
+
+
+def foreign(path: str, gate: Callable[[], None]) -> str:
+    """Another program: hold SQLite's own lock, without queueing, until standard input ends."""
+    gate()
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("begin immediate")
+    print(json.dumps("inside"), flush=True)
+    sys.stdin.read()
+    connection.execute("rollback")
+    return "done"
+
+
+def main() -> None:
+    """Run one of the functions above with the JSON object of its arguments."""
+    name, arguments = sys.argv[1], json.loads(sys.argv[2])
+    gate, fault = arguments.pop("gate"), arguments.pop("fault")
+    if fault:
+        FAULTS[fault]()
+
+    def wait() -> None:
+        print("ready", flush=True)
+        os.read(gate, 1)
+
+    result = globals()[name](**arguments, gate=wait)
+    with suppress(BrokenPipeError):
+        print(json.dumps(result), flush=True)
+    # As the command does: no destructor closes anything outside the queue.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    main()
