@@ -1,0 +1,184 @@
+"""Claims inside one process: how their cost grows with the plan, and against other queues.
+
+Run by `state.py` with the interpreter of its fresh installation; prints one JSON value.
+
+    python bench/claims.py prepare REPOSITORY COUNT
+    python bench/claims.py flat SHAPE SMALL BIG [--linear]
+    python bench/claims.py drain COUNT
+    python bench/claims.py peers COUNT
+"""
+
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import shapes
+
+from tugtool import state
+from tugtool.plan import fingerprint, parser
+from tugtool.state.claiming import Request
+from tugtool.state.record import PlanCopy
+from tugtool.store import open_store, sql
+from tugtool.store.sqlite import SqliteStore
+
+PLAN = ".tugtool/tugplan-bench.md"
+COPY = PlanCopy(PLAN, "hash")
+#: Commands of whoever holds a step; each is measured on steps of its own.
+HOLDERS = ("start", "heartbeat", "update", "complete")
+WORKTREE = "bench-worktree"
+PAIRS = 60
+
+
+def prepare(repository: str, count: str) -> int:
+    """Claim the steps that each command will be measured on: count of them per command."""
+    copy = copy_of(repository)
+    store = open_store(f"sqlite://{repository}/.tugtool/state.db")
+    owner = os.path.join(repository, WORKTREE)
+    for n in range(len(HOLDERS) * int(count)):
+        state.claim(store, PLAN, Request(owner), copy=copy, step=f"step-{n}")
+        if HOLDERS[n // int(count)] == "complete":
+            done = [{"kind": "task", "ordinal": 0, "status": "completed"}]
+            state.update(store, PLAN, f"step-{n}", done, owner=owner, copy=copy)
+    # Not closed: commands leave the log as it is, too.
+    return n
+
+
+def finish(store: SqliteStore, copy: PlanCopy) -> None:
+    """Complete whatever is held, so that the next claim finds the next step."""
+    with store.read(PLAN) as tx:
+        held = [(row["anchor"], row["claimed_by"]) for row in tx.all(sql.HELD_STEPS, most=9)]
+    for anchor, owner in held:
+        state.complete(store, PLAN, anchor, owner=owner, copy=copy, force_reason="bench")
+
+
+def copy_of(repository: str) -> PlanCopy:
+    """The plan's file, as the commands see it."""
+    path = Path(repository) / PLAN
+    return PlanCopy(str(path), fingerprint.of(path.read_bytes()))
+
+
+def flat(shape: str, small: str, big: str, fault: str = "") -> float:
+    """CPU time of a claim in a big plan, as a multiple of one in a small plan."""
+    with tempfile.TemporaryDirectory(prefix="tugtool-claims-") as name:
+        stores = [_store(Path(name) / size, shape, int(size)) for size in (small, big)]
+        if fault:
+            for store in stores:
+                _make_linear(store)
+        times: list[list[float]] = [[], []]
+        for n in range(PAIRS):
+            for store, row in zip(stores, times, strict=True):
+                row.append(_pair(store, n))
+        return statistics.median(times[1]) / statistics.median(times[0])
+
+
+def _store(directory: Path, shape: str, total: int) -> SqliteStore:
+    directory.mkdir()
+    store = open_store(f"sqlite://{directory}/state.db")
+    parsed = parser.parse(shapes.plan(shape, total))
+    state.init(store, PLAN, parsed, text="", hash="hash")
+    return store
+
+
+def _make_linear(store: SqliteStore) -> None:
+    """A fault to plant: without its index, a claim reads every step of the plan."""
+    with store.write(PLAN) as tx:
+        tx.run("drop index steps_ready")
+
+
+def _pair(store: SqliteStore, n: int) -> float:
+    """Claim and complete the next step; CPU microseconds of the claim."""
+    begun = time.process_time_ns()
+    got = state.claim(store, PLAN, Request(f"w{n}"), copy=COPY)
+    spent = time.process_time_ns() - begun
+    anchor = str(got["anchor"])
+    state.complete(store, PLAN, anchor, owner=f"w{n}", copy=COPY, force_reason="bench")
+    return spent / 1000
+
+
+def drain(count: str) -> float:
+    """CPU seconds for claiming and completing a whole chain."""
+    with tempfile.TemporaryDirectory(prefix="tugtool-claims-") as name:
+        store = _store(Path(name) / "chain", "chain", int(count))
+        begun = time.process_time()
+        for n in range(int(count)):
+            _pair(store, n)
+        return time.process_time() - begun
+
+
+def peers(count: str) -> dict[str, object]:
+    """Jobs a second, one worker: fetch and finish; None for what is not installed."""
+    rates: dict[str, object] = {}
+    for name, make in (("tugtool", _ours), ("huey", _huey), ("litequeue", _litequeue)):
+        rates[name] = _rate(make, int(count))
+    rates["persist-queue"] = _rate(_persist, int(count))
+    return rates
+
+
+def _rate(make: Callable[[Path, int], Callable[[], None]], count: int) -> float | None:
+    with tempfile.TemporaryDirectory(prefix="tugtool-claims-") as name:
+        try:
+            job = make(Path(name), count)
+        except ImportError:
+            return None
+        begun = time.perf_counter()
+        for _ in range(count):
+            job()
+        return count / (time.perf_counter() - begun)
+
+
+def _ours(place: Path, count: int) -> Callable[[], None]:
+    store = _store(place / "ours", "free", count)
+    numbers = iter(range(count))
+
+    def job() -> None:
+        _pair(store, next(numbers))
+
+    return job
+
+
+def _huey(place: Path, count: int) -> Callable[[], None]:
+    from huey.storage import SqliteStorage
+
+    storage = SqliteStorage(filename=str(place / "huey.db"), fsync=True)
+    for n in range(count):
+        storage.enqueue(b"job %d" % n)
+
+    def job() -> None:
+        assert storage.dequeue()
+
+    return job
+
+
+def _litequeue(place: Path, count: int) -> Callable[[], None]:
+    from litequeue import LiteQueue
+
+    queue = LiteQueue(str(place / "lite.db"))
+    for n in range(count):
+        queue.put(f"job {n}")
+
+    def job() -> None:
+        queue.done(queue.pop().message_id)
+
+    return job
+
+
+def _persist(place: Path, count: int) -> Callable[[], None]:
+    from persistqueue import SQLiteAckQueue
+
+    queue = SQLiteAckQueue(str(place / "persist"), auto_commit=True)
+    for n in range(count):
+        queue.put(f"job {n}")
+
+    def job() -> None:
+        queue.ack(queue.get())
+
+    return job
+
+
+if __name__ == "__main__":
+    print(json.dumps(globals()[sys.argv[1]](*sys.argv[2:])))

@@ -1,0 +1,174 @@
+"""What the benchmarks share: a fresh installation, fair rounds, ratios, and a verdict.
+
+CPU time of whole processes, user and system, children included. Every command runs once
+per round, in a new order each time, so that whatever else the machine does hits all alike.
+"""
+
+import compileall
+import os
+import random
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+PROJECT = Path(__file__).resolve().parent.parent
+BARE = "python -c pass"
+
+
+class Budget(NamedTuple):
+    """Ratio of medians to the bare interpreter: what we want, and what must not be exceeded."""
+
+    target: float
+    gate: float
+
+
+class Row(NamedTuple):
+    """One command to measure, or one for every round; only some have a budget."""
+
+    name: str
+    argv: list[str] | Callable[[int], list[str]]
+    budget: Budget | None = None
+    is_planted: bool = False
+
+
+class Result(NamedTuple):
+    """CPU times of one command in milliseconds, and its ratios to the bare interpreter."""
+
+    row: Row
+    least: float
+    median: float
+    by_least: float
+    by_median: float
+
+    @property
+    def is_over(self) -> bool:
+        return self.row.budget is not None and self.by_median > self.row.budget.gate
+
+    @property
+    def verdict(self) -> str:
+        if self.row.budget is None:
+            return ""
+        target, gate = self.row.budget
+        if self.is_over:
+            return f"OVER the budget of {gate}"
+        return (
+            "in budget" if self.by_median <= target else f"in budget, over the target of {target}"
+        )
+
+
+def environment(place: Path) -> dict[str, str]:
+    """Ours, without what would change the cost of a start, or which repository is meant."""
+    foreign = ("PYTHON", "GIT_", "TUGCODE_", "VIRTUAL_ENV")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    return kept | {"HOME": str(place), "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+
+
+def install(venv: Path, env: dict[str, str]) -> Path:
+    """The project as a person installs it: a wheel, not a link to the sources; compiled."""
+    python = venv / "bin" / "python"
+    # Without pip and setuptools, whose .pth file every start would have to read.
+    run([sys.executable, "-m", "venv", "--without-pip", str(venv)], env)
+    run([*pip(python), str(PROJECT)], env)
+    packages = next(venv.glob("lib/python*/site-packages"))
+    compileall.compile_dir(packages, quiet=1)
+    sources = list((packages / "tugtool").rglob("*.py"))
+    compiled = list((packages / "tugtool").rglob("*.pyc"))
+    assert sources, "the package was linked, not installed"
+    assert len(compiled) == len(sources), "the package is not compiled"
+    return python.parent
+
+
+def pip(python: Path) -> list[str]:
+    """How to install something for an interpreter that has no pip."""
+    command = [sys.executable, "-m", "pip", "--python", str(python), "install"]
+    return [*command, "--quiet", "--disable-pip-version-check"]
+
+
+def repository(path: Path, plan: str, env: dict[str, str]) -> Path:
+    """A repository with one plan, `tugplan-bench.md`."""
+    run(["git", "init", "--quiet", "--template=", str(path)], env)
+    (path / ".tugtool").mkdir()
+    (path / ".tugtool" / "tugplan-bench.md").write_text(plan)
+    return path
+
+
+def run(argv: list[str], env: dict[str, str], cwd: Path | None = None) -> str:
+    """Standard output of a command that must succeed."""
+    done = subprocess.run(argv, env=env, cwd=cwd, check=True, stdout=subprocess.PIPE, text=True)
+    return done.stdout
+
+
+def planted(binaries: Path, name: str, words: list[str], budget: Budget) -> Row:
+    """The same command, but its launcher imports what ours must not."""
+    shebang, rest = (binaries / "tugcode").read_text().split("\n", 1)
+    slow = binaries / "tugcode-slow"
+    slow.write_text(f"{shebang}\nimport argparse, asyncio\n{rest}")
+    slow.chmod(0o755)
+    return Row(name, [str(slow), *words], budget, True)
+
+
+def versions(binaries: Path) -> str:
+    """What is measured here, in one line."""
+    lines = run([str(binaries / "tugcode"), "version"], dict(os.environ)).splitlines()
+    return ", ".join(" ".join(line.split()[:2]) for line in lines)
+
+
+def measure(
+    rows: list[Row], rounds: int, seed: int, cwd: Path, env: dict[str, str]
+) -> dict[str, list[float]]:
+    """CPU milliseconds of every command in every round, after one to warm up."""
+    os.chdir(cwd)
+    times: dict[str, list[float]] = {row.name: [] for row in rows}
+    for row in rows:
+        _cpu_milliseconds(row, 0, env)
+    shuffle = random.Random(seed).shuffle
+    for number in range(1, rounds + 1):
+        order = list(rows)
+        shuffle(order)
+        for row in order:
+            times[row.name].append(_cpu_milliseconds(row, number, env))
+    os.chdir(PROJECT)
+    return times
+
+
+def _cpu_milliseconds(row: Row, number: int, env: dict[str, str]) -> float:
+    argv = row.argv if isinstance(row.argv, list) else row.argv(number)
+    nowhere = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
+    child = os.posix_spawn(argv[0], argv, env, file_actions=[nowhere])
+    # Of this child and of all that it waited for, so the git it starts is counted.
+    _, status, usage = os.wait4(child, 0)
+    if status:
+        raise SystemExit(f"{row.name}: exit status {os.waitstatus_to_exitcode(status)}")
+    return (usage.ru_utime + usage.ru_stime) * 1000
+
+
+def compare(rows: list[Row], times: dict[str, list[float]]) -> list[Result]:
+    """Every command beside the bare interpreter."""
+    bare_least, bare_median = min(times[BARE]), statistics.median(times[BARE])
+    results = []
+    for row in rows:
+        least, median = min(times[row.name]), statistics.median(times[row.name])
+        results.append(Result(row, least, median, least / bare_least, median / bare_median))
+    return results
+
+
+def show(results: list[Result]) -> None:
+    """The table."""
+    print(f"{'CPU time':<37}{'min ms':>8}{'median':>8}{'x min':>7}{'x median':>10}")
+    for result in results:
+        numbers = f"{result.least:8.1f}{result.median:8.1f}"
+        ratios = f"{result.by_least:7.2f}{result.by_median:10.2f}"
+        print(f"{result.row.name:<37}{numbers}{ratios}  {result.verdict}".rstrip())
+
+
+def judge(results: list[Result]) -> int:
+    """Exit status: 1 if a budget is broken, or if a command slow on purpose was not caught."""
+    slow = [result for result in results if result.row.is_planted]
+    if slow:
+        caught = all(result.is_over for result in slow)
+        said = "passed: the slow command was caught" if caught else "failed: it was not caught"
+        print(f"\nself-test {said}")
+    return int(any(result.is_over != result.row.is_planted for result in results))
