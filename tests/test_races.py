@@ -128,11 +128,13 @@ def _overlaps(spans: list[tuple[int, int, str]]) -> list[tuple]:
     return [(earlier, later) for earlier, later in pairs if later[0] < earlier[1]]
 
 
-def _spans(crew: Crew, tmp_path: Path, fault: str = "") -> list[tuple[int, int, str]]:
+def _spans(
+    crew: Crew, tmp_path: Path, fault: str = "", *, workers: int = 4, rounds: int = 100
+) -> list[tuple[int, int, str]]:
     store, url = prepared(tmp_path / "state.db", 1)
     store.close()
-    for _ in range(4):
-        crew.add("trace", url=url, rounds=100, fault=fault)
+    for _ in range(workers):
+        crew.add("trace", url=url, rounds=rounds, fault=fault)
     crew.open()
     return [tuple(span) for result in crew.results() for span in result]
 
@@ -144,7 +146,9 @@ def test_a_checkpoint_never_meets_a_commit(crew, tmp_path):
 
 
 def test_the_trace_notices_that_there_is_no_queue(crew, tmp_path):
-    assert _overlaps(_spans(crew, tmp_path, fault="no queue")) != []
+    # More of them: without the queue they meet by chance only, and must be seen to.
+    spans = _spans(crew, tmp_path, fault="no queue", workers=8, rounds=400)
+    assert _overlaps(spans) != []
 
 
 def _log_length(crew: Crew, tmp_path: Path, longest: int = 0) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 from tugtool import config, files, repository
 from tugtool.cli.output import Answer, clean, mention
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from tugtool.store import Store
 
     Data = dict[str, object]
+
+
+#: The coarsest clock a file system has.
+_UNSETTLED_NANOSECONDS = 2_000_000_000
 
 
 class Place:
@@ -78,9 +83,8 @@ class Place:
         for top in (self.worktree, self.repo.root):
             path = os.path.join(top, plan)
             if os.path.lexists(path):
-                # Read whole, whatever its size: a plan that grew has changed, not broken.
-                return PlanCopy(path, fingerprint.of(files.read(path, max_bytes=1 << 30)))
-        return PlanCopy(os.path.join(self.repo.root, plan), None)
+                return PlanCopy(path, signature=_signature(path), read=_reader(path))
+        return PlanCopy(os.path.join(self.repo.root, plan))
 
     def _only_active(self) -> str:
         if not self.store.exists():
@@ -102,6 +106,28 @@ class Place:
         slug = catalog.slug_of(os.path.basename(name))
         same = [key for key in keys if slug == catalog.slug_of(os.path.basename(key))]
         return name if name in keys else same[0] if len(same) == 1 else None
+
+
+def _reader(path: str) -> Callable[[], str]:
+    # Read whole, whatever its size: a plan that grew has changed, not broken.
+    return lambda: fingerprint.of(files.read(path, max_bytes=1 << 30))
+
+
+def _signature(path: str) -> str | None:
+    """What the file system says of a file that nobody has touched just now.
+
+    As git does: a file may change twice within one tick of its clock, so times that are
+    nearly now prove nothing.
+    """
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    newest = max(status.st_mtime_ns, status.st_ctime_ns)
+    if abs(time.time_ns() - newest) < _UNSETTLED_NANOSECONDS:
+        return None
+    facts = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return ".".join(map(str, facts))
 
 
 def said(data: Data, text: str | Callable[[], str], issues: Sequence[Data] = ()) -> Answer:

@@ -69,7 +69,7 @@ def _drift(place: Place, plan: Data) -> list[Data]:
     """A warning if the plan's file is not the one whose execution is shown."""
     file, agreed = str(plan["plan_path"]), plan["plan_hash"]
     try:
-        found = place.copy(file).hash
+        found = place.copy(file).now()
     except Unreadable:
         found = None
     if found == agreed:

@@ -39,7 +39,7 @@ def complete(
         if row["status"] == "completed":
             return _answer(tx, plan, row, top, forced=0, again=True)
         record.refuse_stranger(plan, top, owner)
-        record.refuse_drift(plan_, copy)
+        record.refuse_drift(tx, plan_, copy)
         if row is not top:
             refuse_early(tx, plan, row)
         if unknown_commit is not None:

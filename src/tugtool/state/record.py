@@ -15,19 +15,51 @@ from tugtool.store import sql
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tugtool.store import Row, Transaction
 
     Data = dict[str, object]
 
 
 class PlanCopy:
-    """The plan file that the caller works from, by its hash; None if there is no file."""
+    """The plan file that the caller works from, by its hash; None if there is no file.
 
-    __slots__ = ("file", "hash")
+    With a `signature` (what the file system says of it) the hash is computed by `read`, and
+    only if the signature is not the one it was last computed for.
+    """
 
-    def __init__(self, file: str, hash: str | None) -> None:
+    __slots__ = ("file", "hash", "read", "signature")
+
+    def __init__(
+        self,
+        file: str,
+        hash: str | None = None,
+        *,
+        signature: str | None = None,
+        read: Callable[[], str] | None = None,
+    ) -> None:
         self.file = file
         self.hash = hash
+        self.signature = signature
+        self.read = read
+
+    def now(self) -> str | None:
+        """The hash of what lies there, read now."""
+        return self.hash if self.read is None else self.read()
+
+    def hash_in(self, tx: Transaction) -> str | None:
+        """The hash, from the record where it still holds."""
+        if self.read is None:
+            return self.hash
+        name = storable(self.file)
+        known = tx.first(sql.COPY, file=name) if self.signature else None
+        if known is not None and known["signature"] == self.signature:
+            return str(known["plan_hash"])
+        found = self.read()
+        if self.signature:
+            tx.run(sql.KEEP_COPY, file=name, signature=self.signature, hash=found)
+        return found
 
 
 def plan_row(tx: Transaction, plan: str) -> Row:
@@ -82,12 +114,11 @@ def refuse_stranger(plan: str, top: Row, owner: str) -> None:
         raise NotOwner(plan, top["anchor"], owner=top["claimed_by"], caller=owner)
 
 
-def refuse_drift(row: Row, copy: PlanCopy) -> None:
+def refuse_drift(tx: Transaction, row: Row, copy: PlanCopy) -> None:
     """E048: the caller works from another text than the one that was agreed."""
-    if copy.hash != row["plan_hash"]:
-        raise PlanChanged(
-            row["plan_path"], file=copy.file, agreed=row["plan_hash"], found=copy.hash
-        )
+    found = copy.hash_in(tx)
+    if found != row["plan_hash"]:
+        raise PlanChanged(row["plan_path"], file=copy.file, agreed=row["plan_hash"], found=found)
 
 
 def held(
@@ -112,7 +143,7 @@ def held(
         raise WrongStatus(plan, done["anchor"], status="completed", needed="nothing is left to do")
     refuse_stranger(plan, top, owner)
     if copy is not None:
-        refuse_drift(plan_, copy)
+        refuse_drift(tx, plan_, copy)
     return row, top
 
 

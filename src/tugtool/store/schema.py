@@ -79,6 +79,15 @@ create table steps (
   check ((status = 'completed') = (completed_at is not null))
 ){{strict}}
 """,
+    # What a file's text hashed to when it had this size and these times: a plan of ten
+    # thousand steps need not be read again for every claim.
+    """
+create table plan_copies (
+  file text not null primary key,
+  signature text not null,
+  plan_hash text not null
+){strict}
+""",
     """
 create table step_deps (
   plan_path text not null,

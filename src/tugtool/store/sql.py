@@ -27,6 +27,15 @@ returning status
 
 SET_PAUSED = "update plans set paused_at = :paused_at, updated_at = :now where plan_path = :plan"
 
+COPY = "select signature, plan_hash from plan_copies where file = :file"
+
+KEEP_COPY = """
+insert into plan_copies (file, signature, plan_hash)
+values (:file, :signature, :hash)
+on conflict (file) do update
+   set signature = excluded.signature, plan_hash = excluded.plan_hash
+"""
+
 # -- steps -----------------------------------------------------------------------------
 
 STEP = "select * from steps where plan_path = :plan and anchor = :anchor"
