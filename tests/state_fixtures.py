@@ -141,7 +141,7 @@ class Lab:
         return {table: self.rows(f"select * from {table}") for table in TABLES}
 
     def plan(self) -> dict:
-        return self.rows("select * from plans")[0]
+        return self.rows("select * from plans natural join plan_counts")[0]
 
     def row(self, step: str) -> dict:
         return self.rows("select * from steps where anchor = :a", a=step)[0]

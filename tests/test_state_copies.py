@@ -62,3 +62,29 @@ def test_another_file_in_its_place_is_noticed(repo, tugcode, plan, settled):
     other.write_text(PLAN.replace("one", "six"))
     os.replace(other, plan)
     assert tugcode("-C", repo.path, "--json", "state", "claim", "copies").codes == ["E048"]
+
+
+def test_the_environment_s_plan_may_be_named_like_any_other(repo, tugcode, plan, monkeypatch):
+    assert tugcode("-C", repo.path, "state", "claim", "copies").status == 0
+    monkeypatch.setenv("TUGCODE_STEP", "step-1")
+    monkeypatch.setenv("TUGCODE_ATTEMPT", "7")
+    for name in (".tugtool/tugplan-copies.md", "tugplan-copies.md", "copies"):
+        monkeypatch.setenv("TUGCODE_PLAN", name)
+        refused = tugcode("-C", repo.path, "--json", "state", "heartbeat", "copies", "step-1")
+        assert refused.codes == ["E060"]
+    monkeypatch.setenv("TUGCODE_PLAN", "other")
+    assert tugcode("-C", repo.path, "state", "heartbeat", "copies", "step-1").status == 0
+
+
+def test_a_garbled_attempt_in_the_environment_is_refused(repo, tugcode, plan, monkeypatch):
+    assert tugcode("-C", repo.path, "state", "claim", "copies").status == 0
+    monkeypatch.setenv("TUGCODE_STEP", "step-1")
+    monkeypatch.setenv("TUGCODE_ATTEMPT", "abc")
+    refused = tugcode("-C", repo.path, "--json", "state", "heartbeat", "copies", "step-1")
+    assert (refused.status, refused.codes) == (2, ["E070"])
+
+
+@pytest.mark.parametrize("option", ["--worktree=", "--request-id="])
+def test_an_empty_identity_is_refused(repo, tugcode, plan, option):
+    refused = tugcode("-C", repo.path, "--json", "state", "claim", "copies", option)
+    assert (refused.status, refused.codes) == (2, ["E070"])

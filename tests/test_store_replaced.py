@@ -147,3 +147,17 @@ def test_who_waits_for_a_change_is_woken_when_the_file_is_replaced(store, other)
     _put_in_its_place(store, other)
     store.wait_for_change(600)
     assert _is_paused(store)
+
+
+def test_a_log_without_its_database_is_no_fresh_start(repo, tugcode):
+    repo.plan("lost", "# Lost\n### Step 1: a\n- [ ] one\n")
+    assert tugcode("-C", repo.path, "state", "init", "lost").status == 0
+    directory = repo.path / ".tugtool"
+    log = directory / "state.db-wal"
+    log.write_bytes(b"what was acknowledged")
+    (directory / "state.db").unlink()
+    for words in (["claim", "lost"], ["init", "lost"], ["show"]):
+        refused = tugcode("-C", repo.path, "--json", "state", *words)
+        assert (refused.status, refused.codes) == (1, ["E046"])
+    assert log.read_bytes() == b"what was acknowledged"
+    assert not (directory / "state.db").exists()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from tugtool import files
-from tugtool.errors import BadSetting
+from tugtool.errors import BadSetting, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -133,9 +133,16 @@ def has_attempt() -> bool:
 def attempt_for(plan: str, anchor: str) -> int | None:
     """The attempt the caller runs under, if the environment speaks of this very step."""
     value = os.environ.get("TUGCODE_ATTEMPT", "")
+    file = plan.rpartition("/")[2]
+    slug = file.removesuffix(".md").removeprefix("tugplan-")
     same_step = os.environ.get("TUGCODE_STEP", "").removeprefix("#") == anchor
-    same_plan = os.environ.get("TUGCODE_PLAN", plan) == plan
-    return int(value) if same_step and same_plan and value.isdecimal() else None
+    same_plan = os.environ.get("TUGCODE_PLAN", plan) in (plan, file, slug)
+    if not (same_step and same_plan):
+        return None
+    if not value.isdecimal():
+        # To ignore it would be to work without the fence that somebody relies on.
+        raise Usage(f'TUGCODE_ATTEMPT is "{value}", and must be the number that claim returned')
+    return int(value)
 
 
 def debug() -> bool:

@@ -185,8 +185,10 @@ class Superseded(StateError):
 
     def __init__(self, plan: str, anchor: str, *, attempt: int, current: int) -> None:
         what = f"attempt {current} is current" if current != attempt else "it has ended"
+        if attempt > current:
+            what = f"there was none; attempt {current} is current"
         super().__init__(
-            f"attempt {attempt} at step {anchor} does not count any more: {what}",
+            f"attempt {attempt} at step {anchor} does not count: {what}",
             hint=f"tugcode state show {quoted(plan)} --json",
             anchor=anchor,
             plan=plan,

@@ -7,7 +7,7 @@ import time
 
 from tugtool import config, files, repository
 from tugtool.cli.output import Answer, clean, mention
-from tugtool.errors import PlanAmbiguous, PlanNotFound
+from tugtool.errors import PlanAmbiguous, PlanNotFound, Usage
 from tugtool.plan import catalog, fingerprint
 from tugtool.state.record import PlanCopy, storable
 from tugtool.state_errors import PlanNotInitialised
@@ -42,6 +42,9 @@ class Place:
             copies=os.path.join(self.repo.common_dir, "tugtool"),
         )
         given = call.text("worktree")
+        if given == "" or call.text("request_id") == "":
+            # An unset variable of a script, most likely; it must not mean somebody else.
+            raise Usage("--worktree and --request-id need a value", command=call.path)
         #: The caller's worktree as a path, and as the name under which it owns steps.
         self.worktree = repository.worktree_identity(self.repo, given, cwd=call.cwd)
         self.owner = storable(self.worktree)

@@ -118,7 +118,7 @@ def _finish_step(
     tx.run(sql.END_ATTEMPT, anchor=anchor, number=number, outcome="completed")
     record.count(tx, plan, done=1)
     ripple.completed(tx, plan, step, actor=owner)
-    tx.run(sql.SETTLE_PLAN)
+    record.settle(tx, plan)
     record.note(
         tx,
         plan,

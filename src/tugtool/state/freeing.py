@@ -94,7 +94,7 @@ def reopen(
         by = {"actor": actor, "attempt": step["attempt"]}
         items = _undo(tx, plan, step)
         record.note(tx, plan, "reopen", anchor=anchor, **by, reason=reason, items=items, **was)
-        status = tx.value(sql.SETTLE_PLAN)
+        status = record.settle(tx, plan)
     return {
         "reopened": True,
         "plan_path": plan,

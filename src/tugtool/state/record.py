@@ -196,6 +196,16 @@ def note(
     )
 
 
+def settle(tx: Transaction, plan: str) -> str:
+    """A plan is done exactly when all its steps are; its status."""
+    row = plan_row(tx, plan)
+    wanted = "done" if row["steps_done"] == row["steps_total"] else "active"
+    if row["status"] in (wanted, "archived"):
+        return str(row["status"])
+    tx.run(sql.SET_STATUS, status=wanted)
+    return wanted
+
+
 def count(tx: Transaction, plan: str, *, ready: int = 0, done: int = 0) -> None:
     """Keep the plan's own counts; they are what makes answers cheap."""
     if ready or done:

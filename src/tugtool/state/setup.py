@@ -47,6 +47,9 @@ def _add(tx: Transaction, plan: str, parsed: Plan, text: str, hash: str) -> tupl
         hash=hash,
         title=parsed.title,
         text=text,
+    )
+    tx.run(
+        sql.ADD_COUNTS,
         total=len(parsed.steps),
         ready=sum(not open_deps[step.anchor] for step in parsed.steps),
     )

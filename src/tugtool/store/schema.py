@@ -29,13 +29,21 @@ create table plans (
   status text not null check (status in ('active', 'done', 'archived')),
   {_time("created_at", "not null")},
   {_time("updated_at", "not null")},
-  plan_text text not null,
   base_commit text,
   {_time("paused_at")},
   merged_commit text,
+  plan_text text not null
+){{strict}}
+""",
+    # Apart from the plan, and its text last: changing a row rewrites it, and a text of
+    # megabytes would be read for every claim.
+    f"""
+create table plan_counts (
+  plan_path text not null primary key references plans (plan_path),
   steps_total {{int64}} not null,
   steps_done {{int64}} not null check (steps_done between 0 and steps_total),
-  steps_ready {{int64}} not null check (steps_ready >= 0)
+  steps_ready {{int64}} not null check (steps_ready >= 0),
+  {_time("changed_at", "not null")}
 ){{strict}}
 """,
     f"""

@@ -2,28 +2,35 @@
 
 # -- plans -----------------------------------------------------------------------------
 
-PLAN = "select * from plans where plan_path = :plan"
+# Not its text: nobody needs megabytes to claim a step.
+PLAN = """
+select p.plan_path, p.plan_hash, p.phase_title, p.status, p.created_at, p.base_commit, p.paused_at,
+       p.merged_commit, c.steps_total, c.steps_done, c.steps_ready,
+       case when c.changed_at > p.updated_at then c.changed_at else p.updated_at end as updated_at
+  from plans p
+  join plan_counts c on c.plan_path = p.plan_path
+ where p.plan_path = :plan
+"""
 
 PLANS = "select plan_path, status from plans order by plan_path"
 
 ADD_PLAN = """
-insert into plans (plan_path, plan_hash, phase_title, status, created_at, updated_at, plan_text,
-                   steps_total, steps_done, steps_ready)
-values (:plan, :hash, :title, 'active', :now, :now, :text, :total, 0, :ready)
+insert into plans (plan_path, plan_hash, phase_title, status, created_at, updated_at, plan_text)
+values (:plan, :hash, :title, 'active', :now, :now, :text)
+"""
+
+ADD_COUNTS = """
+insert into plan_counts (plan_path, steps_total, steps_done, steps_ready, changed_at)
+values (:plan, :total, 0, :ready, :now)
 """
 
 COUNT_PLAN = """
-update plans
-   set steps_ready = steps_ready + :ready, steps_done = steps_done + :done, updated_at = :now
+update plan_counts
+   set steps_ready = steps_ready + :ready, steps_done = steps_done + :done, changed_at = :now
  where plan_path = :plan
 """
 
-SETTLE_PLAN = """
-update plans
-   set status = case when steps_done = steps_total then 'done' else 'active' end
- where plan_path = :plan and status <> 'archived'
-returning status
-"""
+SET_STATUS = "update plans set status = :status, updated_at = :now where plan_path = :plan"
 
 SET_PAUSED = "update plans set paused_at = :paused_at, updated_at = :now where plan_path = :plan"
 

@@ -53,17 +53,28 @@ class SqliteStore:
     def exists(self) -> bool:
         """Whether there is a database; an empty file is none."""
         try:
-            return os.stat(self.path).st_size > 0
+            if os.stat(self.path).st_size > 0:
+                return True
         except FileNotFoundError:
-            return False
+            pass
         except OSError as error:
             raise self.translated(error) from error
+        self._refuse_lost()
+        return False
+
+    def _refuse_lost(self) -> None:
+        """A log without its database is what somebody deleted by mistake, not a fresh start."""
+        log = f"{self.path}-wal"
+        if os.path.exists(log) and os.stat(log).st_size > 0:
+            reason = "is gone or empty, but its log is there; what it held may still be saved"
+            raise DatabaseUnavailable(self.path, reason=reason)
 
     def create(self) -> None:
         """Make the tables, or nothing; harmless if they are there."""
         self._queue.enter()
         try:
             self._drop_replaced()
+            self.exists()
             self._writer = self._writer or self._opened("rwc")
         except linked.Error as error:
             raise self.translated(error) from error
