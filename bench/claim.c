@@ -40,7 +40,7 @@ int main(int argc, char **argv) {
   run("update steps set status = 'claimed', claimed_by = ?3, claimed_at = ?4, heartbeat_at = ?4, "
       "lease_expires_at = ?5, attempt = attempt + 1 where plan_path = ?1 and anchor = ?2",
       0, argv[2], argv[3]);
-  run("update plans set steps_ready = steps_ready - 1, updated_at = ?4 where plan_path = ?1 and "
+  run("update plan_counts set steps_ready = steps_ready - 1, changed_at = ?4 where plan_path = ?1 and "
       "?2 <> '' and ?3 <> ''", 0, argv[2], argv[3]);
   run("insert into attempts (plan_path, step_anchor, number, worktree, lease_seconds, claimed_at, "
       "seen_at) values (?1, ?2, 1, ?3, 7200, ?4, ?4)", 0, argv[2], argv[3]);
