@@ -17,7 +17,7 @@ def test_a_plan_is_carried_out_from_init_to_done(desk):
     assert desk.text("start", "work", "step-1").out == "started step-1\n"
     assert desk.text("heartbeat", "work", "#step-1").out.startswith("renewed step-1 until 2")
     done = desk.text("update", "work", "step-1", "--task", 0, "completed")
-    assert done.out == "updated 1 items of step-1\n"
+    assert done.out == "updated 1 item of step-1\n"
     note = ("--kind", "note", "--summary", "ok")
     assert desk.text("artifact", "work", "step-1", *note).out == "recorded note for step-1\n"
     done = desk.text("complete", "work", "step-1", "--commit", "HEAD")
@@ -120,7 +120,7 @@ def test_a_deferral_without_a_reason_warns_in_text_and_in_json(desk):
     assert (answer.status, answer.codes) == (0, ["W101"])
     assert answer.envelope()["issues"][0]["anchor"] == "step-1"
     said = desk.text("update", "work", "step-1", "--task", 1, "deferred")
-    assert said.out == "updated 1 items of step-1\n"
+    assert said.out == "updated 1 item of step-1\n"
     assert said.err == "tugcode: W101: step-1 task 1 is deferred without a reason\n"
     assert (
         desk.json("update", "work", "step-1", "--task", 0, "deferred", "--reason", "r").codes == []
@@ -321,3 +321,21 @@ def test_when_every_plan_is_done_none_is_meant(desk):
     desk.ok("complete", "work", "step-1")
     assert desk.json("claim").codes == ["E063"]
     assert desk.ok("claim", "work")["reason"] == "all_completed"
+
+
+def test_show_tells_people_what_is_parked_forced_and_paused(repo, tugcode):
+    repo.plan("told", "# Told\n### Step 1: a\n- [ ] one\n### Step 2: b\n- [ ] two\n")
+    state = ["-C", repo.path, "state"]
+    for words in (
+        ["init", "told"],
+        ["claim", "told"],
+        ["complete", "told", "step-1", "--force", "nobody cares"],
+        ["claim", "told"],
+        ["release", "told", "step-2", "--park", "--reason", "no access"],
+        ["pause", "told"],
+    ):
+        assert tugcode(*state, *words).status == 0
+    shown = tugcode(*state, "show", "told").out
+    assert "[active, paused since " in shown
+    assert "step-1: a [completed] (forced: nobody cares)" in shown
+    assert "step-2: b [pending] (parked: no access)" in shown

@@ -113,7 +113,8 @@ def state_update(call: Call) -> Answer:
         complete_remaining=call.flag("complete_remaining"),
     )
     issues = batch.warnings(data.pop("deferred_without_reason"))
-    return said(data, f"updated {data['updated']} items of {data['anchor']}", issues)
+    items = "1 item" if data["updated"] == 1 else f"{data['updated']} items"
+    return said(data, f"updated {items} of {data['anchor']}", issues)
 
 
 def state_artifact(call: Call) -> Answer:

@@ -85,16 +85,27 @@ def _drift(place: Place, plan: Data) -> list[Data]:
 
 
 def _plan_text(plan: Data) -> str:
+    paused = f", paused since {plan['paused_at']}" if plan["paused_at"] else ""
     lines = [
-        f"{plan['plan_path']} [{plan['status']}] "
+        f"{plan['plan_path']} [{plan['status']}{paused}] "
         f"{plan['completed_steps']}/{plan['total_steps']} steps completed"
     ]
     steps = plan["steps"]
     assert isinstance(steps, list)
-    for step in steps:
-        holder = f" (claimed by {step['claimed_by']})" if step["claimed_by"] else ""
-        lines.append(f"  {step['anchor']}: {step['title']} [{step['status']}]{holder}")
+    lines += [f"  {s['anchor']}: {s['title']} [{s['status']}]{_remarks(s)}" for s in steps]
     return "".join(f"{clean(line)}\n" for line in lines)
+
+
+def _remarks(step: Data) -> str:
+    """What a person must not overlook: who holds it, that it waits for them, that it was forced."""
+    remarks = []
+    if step["claimed_by"]:
+        remarks.append(f"claimed by {step['claimed_by']}")
+    if step["parked_at"]:
+        remarks.append(f"parked: {step['park_reason']}")
+    if step["complete_reason"]:
+        remarks.append(f"forced: {step['complete_reason']}")
+    return f" ({'; '.join(remarks)})" if remarks else ""
 
 
 def state_release(call: Call) -> Answer:
