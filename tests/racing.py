@@ -68,7 +68,7 @@ def until(condition: Callable[[], bool], seconds: float = 10) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "this never came true"
-        time.sleep(0.001)
+        time.sleep(0.001)  # between two looks; nothing depends on how long it is
 
 
 HEAD = """\

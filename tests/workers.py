@@ -99,7 +99,7 @@ def hold(url: str, seconds: float, gate: Callable[[], None]) -> dict[str, object
             with store.write(PLAN) as tx:
                 longest = max(longest, time.monotonic() - asked)
                 tx.run(sql.SET_PAUSED, paused_at=None)
-                time.sleep(0.002)
+                time.sleep(0.002)  # the work that the promise of fairness speaks of
             count += 1
         except Exception as error:
             errors.append(str(error))
@@ -156,7 +156,7 @@ def chaos(url: str, log: str, kills: int, seed: int, gate: Callable[[], None]) -
     chance = random.Random(seed)
     crew = [_forked(url, log) for _ in range(4)]
     for _ in range(kills):
-        time.sleep(chance.random() * 0.015)
+        time.sleep(chance.random() * 0.015)  # a random moment is what is tried here
         at = chance.randrange(len(crew))
         os.kill(crew[at], signal.SIGKILL)
         os.waitpid(crew[at], 0)
