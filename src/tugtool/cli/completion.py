@@ -131,7 +131,7 @@ class _Line:
         name, equals, value = word.partition("=")
         option = self.find(name)
         if option is table.VERSION_OPTION:
-            self.command = table.COMMANDS["version"]
+            self.command = table.find("version")
         elif option and option.metavar and not equals:
             self.pending = option
         elif option:
@@ -149,12 +149,11 @@ class _Line:
             self.positionals.append(word)
         elif self.after:
             self.lost = True
-        elif path in table.COMMANDS:
-            self.command = table.COMMANDS[path]
         elif not self.group and word in table.GROUPS:
             self.group = word
-        elif self.group or word != "help":
-            self.lost = True
+        else:
+            self.command = table.find(path)
+            self.lost = self.command is None and (self.group != "" or word != "help")
 
     def options(self) -> tuple[Option, ...]:
         if self.command:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn
 
-    from tugtool.cli.output import Answer
+    from tugtool.cli.output import Answer, Stream
     from tugtool.cli.parse import Call
 
 
@@ -31,10 +31,11 @@ def main(words: Sequence[str]) -> int:
     try:
         call = parse.parse(words)
         answer = _execute(call)
-        if as_json:
-            output.say(output.envelope(call.path, answer.status, answer.data, answer.issues) + "\n")
-        else:
-            output.say(answer.text())
+        if isinstance(answer, output.Stream):
+            return _stream(answer, call, as_json)
+        _say(answer, call, as_json)
+        if answer.after is not None:
+            answer.after()
         return answer.status
     except TugError as error:
         return _refuse(error, call, as_json)
@@ -45,7 +46,27 @@ def main(words: Sequence[str]) -> int:
         return _refuse(Bug(error), call, as_json)
 
 
-def _execute(call: Call) -> Answer:
+def _say(answer: Answer, call: Call, as_json: bool) -> None:
+    if as_json:
+        output.say(output.envelope(call.path, answer.status, answer.data, answer.issues) + "\n")
+    else:
+        output.say(answer.text())
+
+
+def _stream(stream: Stream, call: Call, as_json: bool) -> int:
+    """Say one part after the other; being stopped is how most streams end."""
+    try:
+        for part in stream.parts:
+            if isinstance(part, str):
+                output.say(part)
+            else:
+                _say(part, call, as_json)
+    except KeyboardInterrupt:
+        return Interrupted.exit_status
+    return 0
+
+
+def _execute(call: Call) -> Answer | Stream:
     if sys.platform not in ("linux", "darwin"):
         raise UnsupportedPlatform(sys.platform)
     call.cwd = _directory(call.cwd)
@@ -53,7 +74,7 @@ def _execute(call: Call) -> Answer:
         return _help(call)
     # Only the module of the command that runs; importlib itself would cost more.
     module = __import__(f"tugtool.cli.{call.command.module}", fromlist=[call.command.function])
-    answer: Answer = getattr(module, call.command.function)(call)
+    answer: Answer | Stream = getattr(module, call.command.function)(call)
     return answer
 
 

@@ -12,7 +12,7 @@ from tugtool.files import reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import TextIO
 
 SCHEMA_VERSION = "1"
@@ -24,7 +24,7 @@ LONGEST = 1000
 class Answer:
     """What a command returns: data for programs, text for people, an exit status."""
 
-    __slots__ = ("data", "issues", "status", "text")
+    __slots__ = ("after", "data", "issues", "status", "text")
 
     def __init__(
         self,
@@ -33,12 +33,27 @@ class Answer:
         *,
         issues: Sequence[Mapping[str, object]] = (),
         status: int = 0,
+        after: Callable[[], None] | None = None,
     ) -> None:
         self.data = data
         #: Called only when text is wanted, so that JSON pays nothing for it.
         self.text = text
         self.issues = issues
         self.status = status
+        #: What is left to do once the answer is out, and nobody need wait for.
+        self.after = after
+
+
+class Stream:
+    """What a command returns that goes on: one answer per line, until it ends or is stopped.
+
+    A part that is text already goes out as it is.
+    """
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: Iterable[Answer | str]) -> None:
+        self.parts = parts
 
 
 def envelope(

@@ -6,7 +6,8 @@ because completion, help and the reference read the same table.
 
 from __future__ import annotations
 
-from tugtool.cli.table import COMMANDS, GLOBAL_OPTIONS, GROUPS, VERSION_OPTION, Command, Option
+from tugtool.cli import table
+from tugtool.cli.table import GLOBAL_OPTIONS, GROUPS, VERSION_OPTION, Command, Option
 from tugtool.errors import Usage
 
 TYPE_CHECKING = False
@@ -92,14 +93,15 @@ class _Reader:
 
     def name(self, word: str) -> None:
         path = f"{self.call.group} {word}".strip()
-        if path in COMMANDS:
-            self.call.command = COMMANDS[path]
-        elif not self.call.group and word in GROUPS:
+        if not self.call.group and word in GROUPS:
             self.call.group = word
-        elif not self.call.group and word == "help":
-            self.call.help = True
-        else:
+            return
+        self.call.command = table.find(path)
+        if self.call.command is not None:
+            return
+        if self.call.group or word != "help":
             raise self.unknown("command", word, _next_words(self.call.group))
+        self.call.help = True
 
     def positional(self, word: str) -> None:
         if self.call.command is None:
@@ -109,7 +111,7 @@ class _Reader:
     def option(self, word: str) -> None:
         name, equals, value = word.partition("=")
         if name == "--version" and self.call.command is None and not self.call.group:
-            self.call.command = COMMANDS["version"]
+            self.call.command = table.find("version")
             return
         option = _find(self.options(), name)
         if option is None:
@@ -205,14 +207,15 @@ class _Reader:
         close = nearest.names(word, known)
         if what == "command" and not close:
             # `tugcode graph` means `tugcode plan graph`.
-            lasts = nearest.names(word, {path.split()[-1]: None for path in COMMANDS}, most=1)
-            close = [path for path in COMMANDS if path.split()[-1] in lasts]
+            paths = list(table.COMMANDS)
+            lasts = nearest.names(word, {path.split()[-1]: None for path in paths}, most=1)
+            close = [path for path in paths if path.split()[-1] in lasts]
         return Usage(problem, command=self.call.path, close=close)
 
 
 def _next_words(group: str) -> list[str]:
     depth = len(group.split())
-    paths = [path.split() for path in COMMANDS if path.startswith(group)]
+    paths = [path.split() for path in table.COMMANDS if path.startswith(group)]
     return list(dict.fromkeys(path[depth] for path in paths if len(path) > depth))
 
 

@@ -1,17 +1,18 @@
 """The commands: the one source for parsing, help, completion and the reference.
 
 To add a command, add it to the list of its family and write its function in the module
-it names.
+it names. A command that runs loads the lists it is searched in, and no others.
 """
 
 from __future__ import annotations
 
-from tugtool.cli import table_plan, table_repo, table_state
 from tugtool.cli.grammar import Argument, Command, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    COMMANDS: dict[str, Command]
 
 __all__ = [
     "COMMANDS",
@@ -38,16 +39,45 @@ GROUPS = {
     "state": "carry a plan out, step by step",
 }
 
-_COMMANDS = (
-    *table_repo.FIRST,
-    *table_plan.COMMANDS,
-    *table_state.COMMANDS,
-    *table_repo.LAST,
-)
 
-COMMANDS = {command.path: command for command in _COMMANDS}
+def find(path: str) -> Command | None:
+    """The command with that path, if there is one."""
+    if path.startswith("state "):
+        # What workers call, hundreds of times an hour.
+        from tugtool.cli import table_state
+
+        for command in table_state.COMMANDS:
+            if command.path == path:
+                return command
+    elif " " not in path:
+        from tugtool.cli import table_repo
+
+        for command in (*table_repo.FIRST, *table_repo.LAST):
+            if command.path == path:
+                return command
+    return next((command for command in _every() if command.path == path), None)
 
 
 def visible() -> Iterator[Command]:
     """The commands that people should know about."""
-    return (command for command in _COMMANDS if not command.hidden)
+    return (command for command in _every() if not command.hidden)
+
+
+def _every() -> tuple[Command, ...]:
+    """All of them, in the order in which people meet them."""
+    from tugtool.cli import table_look, table_people, table_plan, table_repo, table_state
+
+    return (
+        *table_repo.FIRST,
+        *table_plan.COMMANDS,
+        *table_look.COMMANDS,
+        *table_people.COMMANDS,
+        *table_state.COMMANDS,
+        *table_repo.LAST,
+    )
+
+
+def __getattr__(name: str) -> object:
+    if name == "COMMANDS":
+        return {command.path: command for command in _every()}
+    raise AttributeError(name)
