@@ -22,7 +22,7 @@ LONGEST_MODULE = 350
 
 #: From the bottom to the top; a package stands for all of its modules that are not named.
 LAYERS = {
-    "vocabulary": ("clock", "errors", "jsontext", "nearest", "plan.model", "state_errors"),
+    "vocabulary": ("clock", "errors", "jsontext", "nearest", "plan.model", "spans", "state_errors"),
     "foundations": ("config", "files", "git", "holder", "plan", "repository", "store"),
     "operations": ("init", "state"),
     "cli": ("cli", "__main__"),

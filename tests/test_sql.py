@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 import tugtool
-from tugtool.store import making, schema, sql
+from tugtool.store import making, schema, sql, sql_history
 
 SOURCES = Path(tugtool.__file__).parent
-STATEMENTS = {name: text for name, text in vars(sql).items() if name.isupper()}
+HOMES = {"sql": sql, "sql_history": sql_history}
+STATEMENTS = {
+    name: text for home in HOMES.values() for name, text in vars(home).items() if name.isupper()
+}
 TABLES = {f"table {n}": text for n, text in enumerate(schema.TABLES)}
 
 #: What only one of the engines takes, or takes differently; a pattern in lower case.
@@ -68,6 +71,11 @@ PLANS = {
     "REQUESTED": ["attempt_requests"],
     "ARTIFACTS": ["step_artifacts_step"],
     "EVENTS": ["plan_events"],
+    "PLAN_EVENTS": ["plan_events", "steps_family"],
+    "PLAN_TAIL": ["plan_events", "steps_family"],
+    "ANY_EVENT": ["plan_events"],
+    "LAST_PAUSE": ["plan_events"],
+    "LAST_REOPENED": ["plan_events"],
 }
 #: Searched by the plan alone, because their index holds only what they ask for.
 WHOLE_INDEX = {
@@ -78,6 +86,10 @@ WHOLE_INDEX = {
     "BLOCKED_STEPS",
     "PARKED_STEPS",
     "EVENTS",
+    "PLAN_TAIL",
+    "ANY_EVENT",
+    "LAST_PAUSE",
+    "LAST_REOPENED",
 }
 #: They sort what they found, which is as much as they have to read anyway.
 SORTED = {"EXPIRED_STEPS", "DEPENDENTS", "OPEN_NEEDS"}
@@ -154,7 +166,7 @@ def test_every_statement_is_used_and_every_use_exists():
     for path in [*SOURCES.rglob("*.py"), *Path(__file__).parent.glob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                used |= {node.attr} if node.value.id == "sql" else set()
+                used |= {node.attr} if node.value.id in HOMES else set()
     assert used == set(STATEMENTS)
 
 
@@ -178,6 +190,8 @@ def test_every_statement_that_changes_rows_or_takes_just_one_has_its_plan_assert
     changing = {n for n, text in STATEMENTS.items() if text.lstrip().startswith("update")}
     single = {n for n, text in STATEMENTS.items() if "limit" in text}
     by_key = {"SET_PAUSED", "UNSTART_SUBSTEP", "REVIVE_SUBSTEP"}
+    # Of all events, by their number.
+    by_key |= {"ALL_EVENTS", "ALL_TAIL", "NEWEST_EVENT"}
     assert changing | single <= set(PLANS) | by_key
 
 

@@ -150,6 +150,9 @@ RUNS = {
     "state complete": (FORCED, {"place", "state"}),
     "state ready": (["state", "ready", "small"], {"place", "state_look"}),
     "state show": (["state", "show", "small"], {"place", "state_look"}),
+    "state why": (["state", "why", "small", "step-1"], {"place", "state_history"}),
+    "state log": (["state", "log", "small"], {"place", "state_history"}),
+    "state stats": (["state", "stats", "small"], {"place", "state_history"}),
     "state release": (["state", "release", "small", "step-1"], {"place", "state_admin"}),
     "state reset": (["state", "reset", "small", "step-1"], {"place", "state_admin"}),
     "state reopen": (
@@ -176,6 +179,8 @@ FOR_PEOPLE = {
     "list": {"render"},
     "plan show": {"render"},
     "plan graph": {"diagram", "render"},
+    "state log": {"telling"},
+    "state stats": {"figures", "spans"},
 }
 
 PLAN = """\

@@ -132,6 +132,7 @@ EXAMPLES = [
     state_errors.ItemsOpen(ODD, "step-1", items=[]),
     state_errors.SubstepItemsOpen(ODD, "step-1", items=[]),
     state_errors.NotReady(ODD, "step-1", waiting_for=["step-2"]),
+    state_errors.NotReady(ODD, "step-1", dependents=["step-2"]),
     state_errors.Superseded(ODD, "step-1", attempt=1, current=2),
     state_errors.Superseded(ODD, "step-1", attempt=1, current=1),
     state_errors.PlanNotInitialised(ODD),
@@ -153,6 +154,7 @@ def test_every_hint_that_is_a_command_parses_and_is_harmless(error):
     assert call.command.path in (
         "state show",
         "state ready",
+        "state why",
         "state init",
         "state update",
         "state artifact",

@@ -1,6 +1,8 @@
 """Answers that go on: one document per line, and what is done once an answer is out."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -29,6 +31,27 @@ def test_each_part_of_a_stream_is_a_document_of_its_own(answering):
 
 def test_text_in_a_stream_goes_out_as_it_is(answering):
     assert answering(Stream(["{}\n"]), "--json") == (0, "{}\n")
+
+
+def test_a_stream_ends_when_nobody_reads_it_any_more(tmp_path):
+    endless = (
+        "from tugtool.cli import main, output\n"
+        "import itertools\n"
+        "main._execute = lambda call: output.Stream(f'{n}\\n' for n in itertools.count())\n"
+        "main.run()\n"
+    )
+    command = [sys.executable, "-c", endless, "version"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout.readline() == "0\n"
+        process.stdout.close()
+        assert process.wait(timeout=60) == 0
+        assert process.stderr.read() == ""
+    finally:
+        process.kill()
+        process.stderr.close()
 
 
 def test_a_stream_that_is_stopped_says_nothing_more(answering):

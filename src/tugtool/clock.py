@@ -18,3 +18,16 @@ def text(milliseconds: int) -> str:
     seconds, rest = divmod(milliseconds, 1000)
     # The C library's calendar: earlier tools wrote their own, and leases never expired.
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest:03}Z"
+
+
+def milliseconds(text: str) -> int:
+    """The time that such a text tells; ValueError if there is no such time."""
+    # For whoever looks back; commands that only write never load it.
+    from datetime import datetime
+
+    return round(datetime.fromisoformat(text).timestamp() * 1000)
+
+
+def seconds_between(start: str, end: str) -> float:
+    """From one time to another, to the millisecond; a clock that was set back is no time."""
+    return max(0, milliseconds(end) - milliseconds(start)) / 1000

@@ -69,6 +69,12 @@ class StateError(TugError):
     """About the execution of a plan."""
 
 
+def _why(plan: str, anchor: str | None) -> str:
+    if anchor is None:
+        return f"tugcode state show {quoted(plan)}"
+    return f"tugcode state why {quoted(plan)} {quoted(anchor)}"
+
+
 class PlanChanged(StateError):
     """What is carried out must be what was agreed."""
 
@@ -97,7 +103,7 @@ class NotOwner(StateError):
     ) -> None:
         super().__init__(
             f"step {anchor} {verb} by {owner}, not by {caller}",
-            hint=f"tugcode state show {quoted(plan)} --json",
+            hint=_why(plan, anchor),
             anchor=anchor,
             plan=plan,
             owner=owner,
@@ -113,7 +119,7 @@ class WrongStatus(StateError):
     def __init__(self, plan: str, anchor: str | None, *, status: str, needed: str) -> None:
         super().__init__(
             f"{plan if anchor is None else f'step {anchor}'} is {status}; {needed}",
-            hint=f"tugcode state show {quoted(plan)} --json",
+            hint=_why(plan, anchor),
             anchor=anchor,
             plan=plan,
             status=status,
@@ -167,7 +173,7 @@ class NotReady(StateError):
             message = f"step {anchor} is held by {owner} until {until}"
         super().__init__(
             message,
-            hint=f"tugcode state ready {quoted(plan)}",
+            hint=f"tugcode state ready {quoted(plan)}" if dependents else _why(plan, anchor),
             anchor=anchor,
             plan=plan,
             waiting_for=list(waiting_for) or None,
@@ -189,7 +195,7 @@ class Superseded(StateError):
             what = f"there was none; attempt {current} is current"
         super().__init__(
             f"attempt {attempt} at step {anchor} does not count: {what}",
-            hint=f"tugcode state show {quoted(plan)} --json",
+            hint=_why(plan, anchor),
             anchor=anchor,
             plan=plan,
             attempt=attempt,
@@ -254,7 +260,7 @@ class StepParked(StateError):
     def __init__(self, plan: str, anchor: str, *, reason: str, parked_at: str) -> None:
         super().__init__(
             f"step {anchor} is parked since {parked_at}: {reason}",
-            hint=f"tugcode state ready {quoted(plan)}",
+            hint=_why(plan, anchor),
             anchor=anchor,
             plan=plan,
             reason=reason,

@@ -46,21 +46,23 @@ def main(words: Sequence[str]) -> int:
         return _refuse(Bug(error), call, as_json)
 
 
-def _say(answer: Answer, call: Call, as_json: bool) -> None:
-    if as_json:
-        output.say(output.envelope(call.path, answer.status, answer.data, answer.issues) + "\n")
-    else:
-        output.say(answer.text())
+def _say(answer: Answer, call: Call, as_json: bool) -> bool:
+    if not as_json:
+        return output.say(answer.text())
+    document = output.envelope(call.path, answer.status, answer.data, answer.issues)
+    return output.say(document + "\n")
 
 
 def _stream(stream: Stream, call: Call, as_json: bool) -> int:
-    """Say one part after the other; being stopped is how most streams end."""
+    """Say one part after the other; being stopped is how most streams end.
+
+    Or that nobody reads any more: without this, one would write to nobody for ever.
+    """
     try:
         for part in stream.parts:
-            if isinstance(part, str):
-                output.say(part)
-            else:
-                _say(part, call, as_json)
+            read = output.say(part) if isinstance(part, str) else _say(part, call, as_json)
+            if not read:
+                break
     except KeyboardInterrupt:
         return Interrupted.exit_status
     return 0

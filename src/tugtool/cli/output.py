@@ -82,9 +82,21 @@ def clean(text: str, longest: int = LONGEST) -> str:
     return terminal.strip(text)
 
 
-def say(text: str) -> None:
-    """Results, on standard output."""
-    _write(sys.stdout, text)
+def say(text: str) -> bool:
+    """Results, on standard output; whether anybody still reads it."""
+    return _write(sys.stdout, text)
+
+
+def listening() -> bool:
+    """Whether anybody can still read standard output, asked without writing to it."""
+    from select import POLLERR, POLLHUP, poll
+
+    asking = poll()
+    try:
+        asking.register(sys.stdout.fileno(), 0)
+    except (AttributeError, OSError, ValueError):
+        return True  # no stream of the system's: writing will tell
+    return not any(flags & (POLLERR | POLLHUP) for _, flags in asking.poll(0))
 
 
 def finding(issue: Mapping[str, object]) -> str:
@@ -118,7 +130,7 @@ def _block(text: str) -> str:
     return "\n  ".join(clean(line) for line in text.split("\n"))
 
 
-def _write(stream: TextIO | None, text: str) -> None:
+def _write(stream: TextIO | None, text: str) -> bool:
     if stream is None:
         raise Unwritable("the answer", reason="its stream is closed")
     try:
@@ -130,8 +142,10 @@ def _write(stream: TextIO | None, text: str) -> None:
     except BrokenPipeError:
         # The reader has seen enough. Python would complain again when it exits.
         _silence(stream)
+        return False
     except (OSError, ValueError) as error:
         raise Unwritable("the answer", reason=reason(error)) from error
+    return True
 
 
 def _silence(stream: TextIO | None) -> None:

@@ -10,9 +10,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tugtool.state.checklist import artifact, update
     from tugtool.state.claiming import claim
+    from tugtool.state.counting import stats
+    from tugtool.state.explaining import why
     from tugtool.state.finishing import complete
     from tugtool.state.flow import pause, resume
     from tugtool.state.freeing import release, reopen, reset
+    from tugtool.state.history import log
     from tugtool.state.holding import heartbeat, start
     from tugtool.state.setup import init
     from tugtool.state.views import ready, show
@@ -23,6 +26,7 @@ _HOMES = {
     "complete": "finishing",
     "heartbeat": "holding",
     "init": "setup",
+    "log": "history",
     "pause": "flow",
     "ready": "views",
     "release": "freeing",
@@ -31,7 +35,9 @@ _HOMES = {
     "resume": "flow",
     "show": "views",
     "start": "holding",
+    "stats": "counting",
     "update": "checklist",
+    "why": "explaining",
 }
 
 __all__ = [
@@ -40,6 +46,7 @@ __all__ = [
     "complete",
     "heartbeat",
     "init",
+    "log",
     "pause",
     "ready",
     "release",
@@ -48,7 +55,9 @@ __all__ = [
     "resume",
     "show",
     "start",
+    "stats",
     "update",
+    "why",
 ]
 
 

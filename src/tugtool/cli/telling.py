@@ -1,0 +1,155 @@
+"""What happened, in words: one line for each event of the log."""
+
+from __future__ import annotations
+
+import os
+
+from tugtool.cli.output import clean
+from tugtool.errors import listing
+from tugtool.plan import catalog
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    Event = Mapping[str, Any]
+
+#: Why a claim could be taken over, by how the attempt before it ended.
+_TAKEN = {
+    "expired": "the lease had run out",
+    "dead": "its process was gone",
+    "superseded": "under a live lease",
+}
+
+
+def line(event: Event, *, root: str, several: bool = False) -> str:
+    """`2026-02-23T12:00:00Z step-1 claimed by .tugtree/red (attempt 1)`."""
+    at = f"{event['at'][:19]}Z"
+    plan = [catalog.slug_of(os.path.basename(event["plan_path"]))] if several else []
+    step = [event["step_anchor"]] if event["step_anchor"] else []
+    return clean("  ".join([at, *plan, *step, words(event, root)]), 1 << 12) + "\n"
+
+
+def words(event: Event, root: str) -> str:
+    """What happened, in words; also of a kind that this version does not know."""
+    return WORDS.get(event["kind"], _any)(event, root)
+
+
+def _worktree(path: str, root: str) -> str:
+    """A worktree inside the repository is named from there."""
+    inside = path.startswith(f"{root}/")
+    return path[len(root) + 1 :] if inside else path
+
+
+def _by(event: Event, root: str) -> str:
+    return f" by {_worktree(event['actor'], root)}" if event["actor"] else ""
+
+
+def _because(text: object) -> str:
+    return f": {text}" if text else ""
+
+
+def _any(event: Event, root: str) -> str:
+    detail = event["detail"]
+    why = detail.get("reason") or detail.get("note")
+    return f"{event['kind'].replace('_', ' ')}{_by(event, root)}{_because(why)}"
+
+
+def _plain(verb: str) -> Callable[[Event, str], str]:
+    def told(event: Event, root: str) -> str:
+        detail = event["detail"]
+        why = detail.get("reason") or detail.get("note")
+        return f"{verb}{_by(event, root)}{_because(why)}"
+
+    return told
+
+
+def _init(event: Event, root: str) -> str:
+    return f"recorded: {event['detail']['steps']} steps, {event['detail']['items']} items"
+
+
+def _claim(event: Event, root: str) -> str:
+    detail = event["detail"]
+    text = f"claimed{_by(event, root)} (attempt {event['attempt']})"
+    before = detail["reclaimed_from"]
+    if before == event["actor"] and detail["outcome"] == "superseded":
+        text += ", who held it already"
+    elif before is not None:
+        text += f", taken over from {_worktree(before, root)}: {_TAKEN[detail['outcome']]}"
+    return text + (", and parked: too many claims without progress" if detail["parked"] else "")
+
+
+def _heartbeat(event: Event, root: str) -> str:
+    return f"sign of life{_by(event, root).replace(' by ', ' from ', 1)}"
+
+
+def _update(event: Event, root: str) -> str:
+    detail, own = event["detail"], event["step_anchor"]
+    reasons = {tuple(key): why for *key, why in detail.get("reasons") or []}
+    groups: dict[str, list[str]] = {}
+    for *key, status in detail["items"]:
+        why = reasons.pop(tuple(key), None)
+        groups.setdefault(f"{status}{_because(why)}", []).append(_item(key, own))
+    parts = [f"{listing(names)} {status}" for status, names in groups.items()]
+    parts += [f"reason of {_item(list(key), own)}{_because(why)}" for key, why in reasons.items()]
+    forced = f"; forced{_because(detail['forced'])}" if detail.get("forced") else ""
+    return ("; ".join(parts) or "update without a change") + forced
+
+
+def _item(key: list[Any], own: str) -> str:
+    step, kind, ordinal = key
+    return f"{kind} {ordinal}" if step == own else f"{step} {kind} {ordinal}"
+
+
+def _artifact(event: Event, root: str) -> str:
+    kind = event["detail"]["artifact_kind"]
+    return f"{'note' if kind == 'note' else kind.replace('_', ' ')} left{_by(event, root)}"
+
+
+def _complete(event: Event, root: str) -> str:
+    detail = event["detail"]
+    forced = f"; forced{_because(detail['forced'])}" if detail["forced"] else ""
+    return f"completed{_by(event, root)}{_commit(detail)}{forced}"
+
+
+def _commit(detail: Event) -> str:
+    return f", commit {detail['commit'][:10]}" if detail["commit"] else ""
+
+
+def _substep_completed(event: Event, root: str) -> str:
+    detail = event["detail"]
+    forced = f"; forced{_because(detail['reason'])}" if detail["reason"] else ""
+    return f"completed, because {detail['because']}{_commit(detail)}{forced}"
+
+
+def _release(event: Event, root: str) -> str:
+    parked = event["detail"]["parked"]
+    return f"released{_by(event, root)}" + (f" and parked{_because(parked)}" if parked else "")
+
+
+WORDS: dict[str, Callable[[Event, str], str]] = {
+    "init": _init,
+    "claim": _claim,
+    "start": _plain("started"),
+    "heartbeat": _heartbeat,
+    "update": _update,
+    "artifact": _artifact,
+    "complete": _complete,
+    "substep_completed": _substep_completed,
+    "substep_reopened": _plain("no longer completed: an item was reopened"),
+    "release": _release,
+    "reset": _plain("reset"),
+    "reset_substep": _plain("reset to not started"),
+    "unpark": _plain("unparked"),
+    "reopen": _plain("reopened"),
+    "pause": _plain("paused"),
+    "resume": _plain("resumed"),
+    "revise": _plain("plan revised"),
+    "restore": _plain("restored from a backup"),
+    "review_accepted": _plain("accepted"),
+    "review_rejected": _plain("rejected"),
+    "archive": _plain("archived"),
+    "unarchive": _plain("brought back from the archive"),
+    "import": _plain("imported"),
+}
