@@ -63,11 +63,13 @@ class Clock:
 class Lab:
     """One plan in a database of its own; `red` is whoever acts unless somebody is named."""
 
-    def __init__(self, directory: Path, *lines: str, max_attempts: int = 5) -> None:
+    def __init__(
+        self, directory: Path, *lines: str, max_attempts: int = 5, text: str | None = None
+    ) -> None:
         self.clock = Clock()
         self.url = f"sqlite://{directory / 'state.db'}"
         self.store = open_store(self.url, clock=self.clock)
-        self.text = markdown(*lines)
+        self.text = text or markdown(*lines)
         self.hash = fingerprint.of(self.text.encode())
         self.copy = PlanCopy("/the/plan.md", self.hash)
         self.max_attempts = max_attempts

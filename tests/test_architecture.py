@@ -73,7 +73,12 @@ FENCES = (
         "config",
     ),
     Fence("print", ("builtins.print", "sys.stdout", "sys.stderr", "sys.__std*__"), "cli"),
-    Fence("use rich", ("rich",), "cli.render"),
+    Fence("use rich", ("rich",), "cli.canvas or cli.render"),
+    Fence(
+        "touch the terminal or signals",
+        ("termios", "tty", "signal", "os.get_terminal_size"),
+        "cli.output or cli.screen",
+    ),
     Fence("look at a clock", ("time", "datetime"), "cli or clock or store"),
     Fence(
         "import by a computed name",
@@ -359,7 +364,8 @@ PLANTED = [
     (fences_hold, "cli/main.py", "from os import getenv", "os.getenv; only config may"),
     (fences_hold, "git.py", "print('x')", "uses builtins.print; only cli may"),
     (fences_hold, "git.py", "import sys\nsys.stderr.write('x')", "uses sys.stderr; only cli"),
-    (fences_hold, "cli/main.py", "from rich.table import Table", "only cli.render may use rich"),
+    (fences_hold, "cli/main.py", "from rich.table import Table", "only cli.canvas or cli.render"),
+    (fences_hold, "cli/main.py", "import termios", "only cli.output or cli.screen may touch"),
     (fences_hold, "init.py", "import time", "only cli or clock or store may look at a clock"),
     (fences_hold, "git.py", "from datetime import date", "uses datetime; only cli"),
     (

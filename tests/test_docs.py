@@ -37,7 +37,7 @@ def diagnostic_codes() -> set[str]:
 
 def warning_codes() -> set[str]:
     """Every code of a warning that comes with an answer."""
-    sources = (Path(table.__file__).parent.glob("state*.py"), [Path(batch.__file__)])
+    sources = (Path(table.__file__).parent.glob("*.py"), [Path(batch.__file__)])
     return {
         code
         for each in sources

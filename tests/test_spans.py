@@ -3,7 +3,6 @@
 import pytest
 
 from tugtool import clock
-from tugtool.cli import spans
 from tugtool.spans import duration
 
 
@@ -17,17 +16,17 @@ from tugtool.spans import duration
         (59.9, "59s"),
         (60, "1m"),
         (12 * 60 + 59, "12m"),
-        (3600, "1h 00m"),
+        (3600, "1h"),
         (3900, "1h 05m"),
         (6300, "1h 45m"),
         (86399, "23h 59m"),
-        (86400, "1d 0h"),
+        (86400, "1d"),
         (3 * 86400 + 4 * 3600 + 3599, "3d 4h"),
         (1e9, "11574d 1h"),
     ],
 )
 def test_a_duration_has_its_two_largest_units(seconds, words):
-    assert duration(seconds) == spans.duration(seconds) == words
+    assert duration(seconds) == words
 
 
 @pytest.mark.parametrize("milliseconds", [0, 1, 1_771_848_000_123, 253_402_300_799_999])
@@ -35,7 +34,7 @@ def test_a_time_can_be_read_back(milliseconds):
     assert clock.milliseconds(clock.text(milliseconds)) == milliseconds
 
 
-def test_time_between_is_never_negative():
+def test_time_between_is_told_in_seconds():
     early, late = clock.text(1_000), clock.text(3_500)
     assert clock.seconds_between(early, late) == 2.5
-    assert clock.seconds_between(late, early) == 0
+    assert clock.seconds_between(late, early) == -2.5

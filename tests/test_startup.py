@@ -149,10 +149,10 @@ RUNS = {
     ),
     "state complete": (FORCED, {"place", "state"}),
     "state ready": (["state", "ready", "small"], {"place", "state_look"}),
-    "state show": (["state", "show", "small"], {"place", "state_look"}),
     "state why": (["state", "why", "small", "step-1"], {"place", "state_history"}),
     "state log": (["state", "log", "small"], {"place", "state_history"}),
     "state stats": (["state", "stats", "small"], {"place", "state_history"}),
+    "state show": (["state", "show", "small"], {"place", "sight", "state_look"}),
     "state release": (["state", "release", "small", "step-1"], {"place", "state_admin"}),
     "state reset": (["state", "reset", "small", "step-1"], {"place", "state_admin"}),
     "state reopen": (
@@ -180,7 +180,8 @@ FOR_PEOPLE = {
     "plan show": {"render"},
     "plan graph": {"diagram", "render"},
     "state log": {"telling"},
-    "state stats": {"figures", "spans"},
+    "state stats": {"figures"},
+    "state show": {"canvas", "naming", "picture"},
 }
 
 PLAN = """\
@@ -341,6 +342,16 @@ def test_only_text_that_could_disturb_a_terminal_loads_what_cleans_it(repo):
     text, _ = _probe(LAUNCHER, "plan", "show", cwd=repo.path)
     assert _cli(json) == {*FRAME, "plan"}
     assert _cli(text) == {*FRAME, "plan", "render", "terminal"}
+
+
+def test_a_picture_loads_rich_only_for_characters_of_unknown_width(repo, tugcode):
+    for slug, title, loads in (("plain", "Only", False), ("broad", "Nur 中", True)):
+        repo.plan(slug, PLAN.replace("Only", title))
+        _prepare(tugcode, repo.path, [["state", "init", slug]])
+        loaded, out = _probe(LAUNCHER, "state", "show", slug, cwd=repo.path)
+        assert title in out
+        assert ("rich.cells" in loaded) == loads
+        assert "rich.text" not in loaded
 
 
 def test_only_a_configuration_file_loads_the_toml_reader(place):

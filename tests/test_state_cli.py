@@ -1,5 +1,6 @@
 """The state commands as commands: options, answers in text, whose copy counts, who calls."""
 
+import hashlib
 import json
 import os
 
@@ -26,7 +27,7 @@ def test_a_plan_is_carried_out_from_init_to_done(desk):
         "completed already step-1; 1 steps remain\n"
     )
     assert "ready_steps      step-2\n" in desk.text("ready", "work").out
-    assert "step-1: Part 1 [completed]\n" in desk.text("show", "work").out
+    assert "step-1 - Part 1 [completed]\n" in desk.text("show", "work").out
     desk.ok("claim", "work")
     assert desk.text("release", "work", "step-2").out == "released step-2\n"
     assert desk.text("reset", "work", "step-2").out == "nothing to reset: step-2\n"
@@ -186,19 +187,30 @@ def test_show_warns_about_drift_in_these_words_and_goes_on(desk):
     desk = desk("1 t")
     agreed = desk.ok("show", "work")["plan_hash"]
     desk.plan.write_text("### Step 1: Other\n")
+    found = hashlib.sha256(b"### Step 1: Other\n").hexdigest()
     for words in (("work",), ()):
         said = desk.text("show", *words, at=desk.repo.path)
         assert said.status == 0
-        assert "step-1: Part 1 [pending]" in said.out
-        assert said.err.startswith(
-            "tugcode: W102: Plan file has been modified since state was initialized.\n"
-            f"  State tracks execution of the original plan (hash: {agreed}).\n"
-            "  Current file hash: "
-        )
+        assert "step-1 - Part 1 [pending]" in said.out
+        assert (
+            "⚠ Plan file has been modified since state was initialized.\n"
+            f"  State tracks execution of the original plan (hash: {agreed[:12]}...).\n"
+            f"  Current file hash: {found[:12]}...\n"
+        ) in said.out
+        assert said.err == ""
         shown = desk.json("show", *words, at=desk.repo.path)
         assert shown.codes == ["W102"]
+        (issue,) = shown.envelope()["issues"]
+        assert issue["message"] == (
+            "Plan file has been modified since state was initialized.\n"
+            f"State tracks execution of the original plan (hash: {agreed}).\n"
+            f"Current file hash: {found}"
+        )
+        assert issue["file"] == KEY
     desk.plan.unlink()
-    assert "Plan file has gone" in desk.text("show", "work", at=desk.repo.path).err
+    gone = desk.text("show", "work", at=desk.repo.path).out
+    assert "⚠ Plan file has gone since state was initialized.\n" in gone
+    assert "  Current file hash: none, it cannot be read\n" in gone
     desk.plan.mkdir()
     assert desk.json("show", "work", at=desk.repo.path).codes == ["W102"]
 
@@ -336,6 +348,6 @@ def test_show_tells_people_what_is_parked_forced_and_paused(repo, tugcode):
     ):
         assert tugcode(*state, *words).status == 0
     shown = tugcode(*state, "show", "told").out
-    assert "[active, paused since " in shown
-    assert "step-1: a [completed] (forced: nobody cares)" in shown
-    assert "step-2: b [pending] (parked: no access)" in shown
+    assert "[active, paused]" in shown
+    assert 'step-1 - a [completed] (forced: "nobody cares")' in shown
+    assert 'step-2 - b [pending] (parked: "no access")' in shown

@@ -29,5 +29,5 @@ def milliseconds(text: str) -> int:
 
 
 def seconds_between(start: str, end: str) -> float:
-    """From one time to another, to the millisecond; a clock that was set back is no time."""
-    return max(0, milliseconds(end) - milliseconds(start)) / 1000
+    """How long after `start` is `end`, to the millisecond; both as `text` writes them."""
+    return (milliseconds(end) - milliseconds(start)) / 1000

@@ -31,7 +31,8 @@ GIT_LOCATION_VARIABLES = (
 #: Every variable that changes what Tugtool does.
 VARIABLES = {
     "NO_COLOR": "not empty: no colours, also on a terminal",
-    "TERM": "`dumb`: no colours",
+    "TERM": "`dumb`: no colours, pictures in ASCII, `--watch` prints one below the other; `linux`: "
+    "pictures in ASCII",
     "COLUMNS": "how wide to write, instead of the terminal's width",
     "TUGCODE_DEBUG": "set to 1: errors show where in the code they arose",
     "TUGCODE_ATTEMPT": "the attempt a worker runs under, as `--attempt`; counts only for the step "
@@ -153,6 +154,11 @@ def debug() -> bool:
 def colour_wanted() -> bool:
     """Whether the environment allows colours on a terminal (NO_COLOR, TERM)."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def terminal() -> str:
+    """The kind of terminal (TERM), or nothing."""
+    return os.environ.get("TERM", "")
 
 
 def columns() -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tugtool.cli import output
 from tugtool.cli.output import clean
-from tugtool.cli.spans import duration
+from tugtool.spans import duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -87,16 +87,23 @@ def say(text: str) -> bool:
     return _write(sys.stdout, text)
 
 
-def listening() -> bool:
-    """Whether anybody can still read standard output, asked without writing to it."""
+def listening(seconds: float = 0) -> bool:
+    """Whether anybody can still read standard output, after waiting a while; without writing."""
     from select import POLLERR, POLLHUP, poll
 
     asking = poll()
+    descriptor = _descriptor()
+    if descriptor is not None:
+        asking.register(descriptor, 0)
+    return not any(flags & (POLLERR | POLLHUP) for _, flags in asking.poll(seconds * 1000))
+
+
+def _descriptor() -> int | None:
+    """Standard output as the system knows it; where it does not, writing will tell."""
     try:
-        asking.register(sys.stdout.fileno(), 0)
+        return sys.stdout.fileno()
     except (AttributeError, OSError, ValueError):
-        return True  # no stream of the system's: writing will tell
-    return not any(flags & (POLLERR | POLLHUP) for _, flags in asking.poll(0))
+        return None
 
 
 def finding(issue: Mapping[str, object]) -> str:

@@ -10,13 +10,24 @@ COMMANDS = (
         "state show",
         "state_look",
         "show how far a plan is",
-        description="With --json everything that is recorded: steps, items, attempts, artifacts.",
+        description="Every step with its checklists; who holds it and for how much longer; what it "
+        "waits for. With --json everything that is recorded: steps, items, attempts, artifacts.",
         arguments=(
-            Argument("plan", "the plan; all plans if left out", kind="plan", optional=True),
+            Argument(
+                "plan", "the plan; all but archived ones if left out", kind="plan", optional=True
+            ),
         ),
-        options=(WORKTREE,),
+        options=(
+            Option("--summary", "", "bars, and the unfinished items of steps at work; the default"),
+            Option("--checklist", "", "every item"),
+            Option("--watch", "", "keep the picture up to date until q or Ctrl-C"),
+            Option("--all", "", "archived plans too"),
+            WORKTREE,
+        ),
         examples=(
             ("tugcode state show parser", "one plan"),
+            ("tugcode state show parser --watch", "live, for as long as you look"),
+            ("tugcode state show parser --checklist", "what is done, left, and put off"),
             ("tugcode state show --json", "everything there is"),
         ),
     ),

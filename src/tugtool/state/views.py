@@ -49,12 +49,13 @@ def _lists(row: Row, now: str, gone: set[str]) -> Iterable[str]:
     return ["expired_claims", *([] if row["open_deps"] else ["ready_steps"])]
 
 
-def show(store: Store, plan: str | None = None) -> Data:
-    """One plan with its steps and items, or all plans."""
+def show(store: Store, plan: str | None = None, *, archived: bool = False) -> Data:
+    """One plan with its steps and items, or all plans; archived ones only if they are wanted."""
     with store.read(plan) as tx:
         if plan is not None:
             return _Picture(tx, record.plan_row(tx, plan)).plan()
-        rows = [tx.one(sql.PLAN, plan=row["plan_path"]) for row in tx.all(sql.PLANS)]
+        wanted = [row for row in tx.all(sql.PLANS) if archived or row["status"] != "archived"]
+        rows = [tx.one(sql.PLAN, plan=row["plan_path"]) for row in wanted]
         return {"plans": [_Picture(tx, row).plan() for row in rows]}
 
 
@@ -69,6 +70,10 @@ class _Picture:
         self.attempts = _grouped(tx.all(sql.ATTEMPTS, plan=plan))
         self.artifacts = _grouped(tx.all(sql.PLAN_ARTIFACTS, plan=plan))
         self.needs = _grouped(tx.all(sql.DEPS, plan=plan))
+        holders = tx.all(sql.HOLDERS, plan=plan)
+        self.gone = {row["step_anchor"] for row in holders if holder.is_gone(row)}
+        #: Where each unfinished step stands in the document.
+        self.open = {s["anchor"]: s["step_index"] for s in self.steps if s["status"] != "completed"}
         self.children: dict[str | None, list[Row]] = {}
         for step in self.steps:
             self.children.setdefault(step["parent_anchor"], []).append(step)
@@ -78,6 +83,7 @@ class _Picture:
             **{field: self.row[field] for field in _PLAN_FIELDS},
             "total_steps": self.row["steps_total"],
             "completed_steps": self.row["steps_done"],
+            "as_of": self.now,
             "steps": [self.step(step) for step in self.children.get(None, [])],
             "checklist_items": [
                 _item(item) for step in self.steps for item in self.items.get(step["anchor"], [])
@@ -93,13 +99,24 @@ class _Picture:
             **record.names(anchor),
             **{field: row[field] for field in _STEP_FIELDS},
             "lease_expired": until is not None and until < self.now,
+            "holder_gone": anchor in self.gone,
             "needs": [edge["depends_on"] for edge in self.needs.get(anchor, [])],
+            "waiting_for": self.waiting_for(anchor, [each["anchor"] for each in below]),
             "counts": _counts(own),
             "rolled_up": _counts(whole),
             "attempts": [_attempt(each) for each in self.attempts.get(anchor, [])],
             "artifacts": [_artifact(each) for each in self.artifacts.get(anchor, [])],
             "substeps": [self.step(each) for each in below],
         }
+
+    def waiting_for(self, anchor: str, below: list[str]) -> list[str]:
+        """What is unfinished of what the step and its substeps need, those themselves aside."""
+        if anchor not in self.open:
+            return []
+        inside = {anchor, *below}
+        edges = (edge for each in inside for edge in self.needs.get(each, []) if each in self.open)
+        needed = {edge["depends_on"] for edge in edges} - inside
+        return sorted(needed & self.open.keys(), key=self.open.__getitem__)
 
 
 def _grouped(rows: Iterable[Row]) -> dict[str, list[Row]]:
@@ -158,10 +175,7 @@ def _artifact(row: Row) -> Data:
 
 
 def _counts(items: list[Row]) -> Data:
-    return {
-        kind: {
-            status: sum(item["kind"] == kind and item["status"] == status for item in items)
-            for status in STATUSES
-        }
-        for kind in KINDS
-    }
+    counts = {kind: dict.fromkeys(STATUSES, 0) for kind in KINDS}
+    for item in items:
+        counts[item["kind"]][item["status"]] += 1
+    return {**counts}

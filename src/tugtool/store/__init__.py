@@ -68,8 +68,8 @@ if TYPE_CHECKING:
         def read(self, plan: str | None = None) -> Transaction:
             """A transaction that sees one moment and changes nothing."""
 
-        def wait_for_change(self, seconds: float) -> None:
-            """Return when somebody has changed something, or after so many seconds."""
+        def wait_for_change(self, seconds: float) -> bool:
+            """Return when somebody has changed something, or after so many seconds; which?"""
 
         def close(self) -> None:
             """Let go of the database."""

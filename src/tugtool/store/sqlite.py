@@ -89,18 +89,19 @@ class SqliteStore:
         """A transaction that changes nothing and waits for nobody."""
         return SqliteTransaction(self, plan, writing=False)
 
-    def wait_for_change(self, seconds: float) -> None:
-        """Look until another process has committed, or the time is up."""
+    def wait_for_change(self, seconds: float) -> bool:
+        """Look until another process has committed, or the time is up; whether it has."""
         deadline = time.monotonic() + seconds
         if self._version is None:
             self._version = self._data_version()
         while self._data_version() == self._version:
             left = deadline - time.monotonic()
             if left <= 0:
-                return
+                return False
             time.sleep(min(LOOK_SECONDS, left))
         # Kept for the next call, so that nothing is missed between two of them.
         self._version = self._data_version()
+        return True
 
     def close(self) -> None:
         """Close what is open; the last writer's close checkpoints, so it queues."""
