@@ -327,6 +327,12 @@ def test_a_paused_plan_is_the_reason_where_nothing_else_is(lab):
     assert data["frees"] == ["The plan goes on when a person resumes it."]
     assert why(lab, "step-2")["situation"] == "blocked"
     assert why(lab, "step-3")["situation"] == "held"
+    lab.clock.advance(8000)
+    assert why(lab, "step-3")["situation"] == "paused"
+    assert (
+        "It is held by red but the lease ran out at 2026-02-23T14:00:00.000Z."
+        in (why(lab, "step-3")["sentences"])
+    )
 
 
 def test_somebody_paused_it_also_where_nobody_said_who(lab):

@@ -33,7 +33,8 @@ def line(event: Event, *, root: str, several: bool = False) -> str:
 
 def words(event: Event, root: str) -> str:
     """What happened, in words; also of a kind that this version does not know."""
-    return WORDS.get(event["kind"], _any)(event, root)
+    kind = event["kind"]
+    return (WORDS.get(kind) or _plain(kind.replace("_", " ")))(event, root)
 
 
 def _worktree(path: str, root: str) -> str:
@@ -48,12 +49,6 @@ def _by(event: Event, root: str) -> str:
 
 def _because(text: object) -> str:
     return f": {text}" if text else ""
-
-
-def _any(event: Event, root: str) -> str:
-    detail = event["detail"]
-    why = detail.get("reason") or detail.get("note")
-    return f"{event['kind'].replace('_', ' ')}{_by(event, root)}{_because(why)}"
 
 
 def _plain(verb: str) -> Callable[[Event, str], str]:

@@ -48,7 +48,7 @@ class _Figures:
         self._replay(tx.all(sql_history.TURNING_POINTS, plan=plan), tx.all(sql.DEPS, plan=plan))
 
     def _replay(self, events: list[Row], needs: list[Row]) -> None:
-        """What only events know: when steps could be worked on, and how often force was used."""
+        """What only the events know: when steps could be worked on, how often force was used."""
         import json
 
         details = [json.loads(event["detail"]) for event in events]

@@ -89,7 +89,7 @@ def _about_claim(data: Facts, now: str) -> list[str]:
         return [f"It was forced: {brief(data['forced'])}."] if data["forced"] else []
     sentences = []
     if data["owner"] is not None:
-        if data["situation"] in ("parked", "blocked", "archived"):
+        if data["situation"] in ("parked", "blocked", "archived", "paused"):
             end = data["lease_expires_at"]
             still = f"until {until(end, now)}" if end >= now else f"but the lease ran out at {end}"
             sentences.append(f"It is held by {data['owner']} {still}.")
