@@ -82,6 +82,13 @@ class Replay:
             if anchor in (name, self.parent[name]):
                 step.update(status="pending", completed_by=None, claims=0)
 
+    def _restore(self, anchor: None, event: dict, detail: dict) -> None:
+        for name in detail["freed"]:
+            for each in (self.steps[name], *self.below(name)):
+                each.update(status="pending", owner=None)
+        for name, step in self.steps.items():
+            step["attempt"] += detail["raised"] if self.parent[name] is None else 0
+
     def _pause(self, anchor: str, event: dict, detail: dict) -> None:
         self.paused = True
 
@@ -160,7 +167,11 @@ def a_held_step_has_one_owner_and_one_open_attempt(lab: Lab) -> None:
     mirrored = ("claimed_by", "claimed_at", "lease_expires_at", "heartbeat_at")
     for anchor, row in steps.items():
         attempts = lab.attempts(anchor)
-        assert [each["number"] for each in attempts] == list(range(1, row["attempt"] + 1))
+        numbers = [each["number"] for each in attempts]
+        restored = lab.rows("select * from events where kind = 'restore'")
+        # Numbers are left out only where a database was restored.
+        assert numbers == list(range(1, row["attempt"] + 1)) or restored
+        assert all(number <= row["attempt"] for number in numbers)
         running = [each for each in attempts if each["ended_at"] is None]
         if row["parent_anchor"] is not None:
             top = steps[row["parent_anchor"]]

@@ -66,6 +66,8 @@ PLANS = {
     "RENEW": ["key of steps", "key of steps", "steps_family"],
     "REOPEN_STEPS": ["key of steps", "key of steps", "steps_family"],
     "ATTEMPT": ["key of attempts"],
+    "ATTEMPT_BEFORE": ["key of attempts"],
+    "RAISE_ATTEMPTS": ["key of steps"],
     "SEEN": ["key of attempts"],
     "END_ATTEMPT": ["key of attempts"],
     "REQUESTED": ["attempt_requests"],
@@ -90,6 +92,7 @@ WHOLE_INDEX = {
     "ANY_EVENT",
     "LAST_PAUSE",
     "LAST_REOPENED",
+    "RAISE_ATTEMPTS",
 }
 #: They sort what they found, which is as much as they have to read anyway.
 SORTED = {"EXPIRED_STEPS", "DEPENDENTS", "OPEN_NEEDS"}

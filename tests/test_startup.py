@@ -161,6 +161,7 @@ RUNS = {
     ),
     "state pause": (["state", "pause", "small"], {"place", "state_admin"}),
     "state resume": (["state", "resume", "small"], {"place", "state_admin"}),
+    "state restore": (["state", "restore"], {"place", "state_restore"}),
     "config": (["config"], {"repo"}),
     "version": (["version"], {"repo"}),
     "completion": (["completion", "bash"], {"completion"}),

@@ -29,7 +29,7 @@ INIT = ("state", "init", "race")
 
 
 class Answer:
-    """What a process of the command said: exit status, codes, message, data."""
+    """What a process of the command said: exit status, codes, message, hint, data."""
 
     def __init__(self, status: int, out: str) -> None:
         envelope = json.loads(out)
@@ -37,6 +37,7 @@ class Answer:
         self.status, self.data = status, envelope["data"]
         self.codes = [issue["code"] for issue in envelope["issues"]]
         self.message = "".join(issue["message"] for issue in envelope["issues"])
+        self.hint = "".join(issue.get("hint", "") for issue in envelope["issues"])
 
 
 def run(cwd: Path, *words: str, **options: object) -> Answer:
@@ -200,8 +201,10 @@ def test_a_database_that_finds_no_room_is_made_when_there_is(place):
 
 
 def _remove(place: Path) -> None:
+    """The database and its backup: what is lost for good. The rest is in test_backup.py."""
     for end in ("", "-wal", "-shm"):
         Path(f"{_database(place)}{end}").unlink(missing_ok=True)
+    (place / ".git" / "tugtool" / "backup.db").unlink(missing_ok=True)
 
 
 def _spoil(place: Path, how: str) -> bytes:
@@ -280,6 +283,7 @@ def test_a_directory_in_the_place_of_the_database_is_refused(place):
 
 
 def test_without_its_directory_there_is_no_state(place):
+    (place / ".git" / "tugtool" / "backup.db").unlink()
     os.rename(place / ".tugtool", place / "away")
     _is_refused(run(place, "state", "claim"), "E063")
     assert run(place, "state", "show").data == {"plans": []}

@@ -153,6 +153,7 @@ def test_a_log_without_its_database_is_no_fresh_start(repo, tugcode):
     repo.plan("lost", "# Lost\n### Step 1: a\n- [ ] one\n")
     assert tugcode("-C", repo.path, "state", "init", "lost").status == 0
     directory = repo.path / ".tugtool"
+    (repo.path / ".git" / "tugtool" / "backup.db").unlink()
     log = directory / "state.db-wal"
     log.write_bytes(b"what was acknowledged")
     (directory / "state.db").unlink()

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from tugtool import state
+from tugtool.errors import TugError
 from tugtool.state.claiming import Request
 from tugtool.state.record import PlanCopy
 from tugtool.store import linked, open_store, sql
@@ -26,7 +27,7 @@ COPY = PlanCopy("race", "hash")
 
 def no_queue() -> None:
     """A fault to plant: everybody goes straight to SQLite."""
-    engine.Queue.enter = engine.Queue.leave = lambda self: None
+    engine.queue.Queue.enter = engine.queue.Queue.leave = lambda self: None
 
 
 def plain_begin_without_queue() -> None:
@@ -203,6 +204,69 @@ def leave(url: str, count: int, longest: int, gate: Callable[[], None]) -> int:
             os._exit(0)
         assert os.waitpid(pid, 0) == (pid, 0)
     return os.stat(f"{url.removeprefix('sqlite://')}-wal").st_size
+
+
+def carry_on(
+    url: str, copies: str, log: str, hash: str, owner: str, gate: Callable[[], None]
+) -> int:
+    """Claim and complete as commands do, each in a process of its own, until one is refused."""
+    gate()
+    for n in range(10**6):
+        pid = os.fork()
+        if pid == 0:
+            os._exit(_step(url, copies, log, PlanCopy("race", hash), f"{owner}-{n}"))
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        if status:
+            return status
+    return 0
+
+
+def _step(url: str, copies: str, log: str, copy: PlanCopy, owner: str) -> int:
+    """One step, written down once it is acknowledged; 0, or why it is over."""
+    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    store = open_store(url, busy_seconds=30, copies=copies)
+    try:
+        answer = state.claim(store, PLAN, Request(owner), copy=copy)
+        if not answer["claimed"]:
+            return 9
+        anchor, attempt = str(answer["anchor"]), int(str(answer["attempt"]))
+        state.complete(store, PLAN, anchor, owner=owner, copy=copy, attempt=attempt)
+        os.write(out, f"{anchor}\n".encode())
+        assert store.back_up() is None
+    except TugError as refusal:
+        return int(refusal.code[1:])
+    return 0
+
+
+def back_up(url: str, copies: str, gate: Callable[[], None]) -> str | None:
+    """Make a backup at the same moment as others."""
+    store = open_store(url, copies=copies)
+    gate()
+    return store.back_up()
+
+
+#: What changes files: before each of them the power may go.
+STEPS = ("chmod", "fsync", "link", "mkdir", "rename", "unlink")
+
+
+def die(url: str, copies: str, what: str, at: int, gate: Callable[[], None]) -> str:
+    """Back up or restore, and be killed just before the so-manieth change of a file."""
+    left = [at]
+
+    def counted(change: Callable[..., object]) -> Callable[..., object]:
+        def dying(*words: object, **options: object) -> object:
+            left[0] -= 1
+            if left[0] < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return change(*words, **options)
+
+        return dying
+
+    for name in STEPS:
+        setattr(os, name, counted(getattr(os, name)))
+    gate()
+    store = open_store(url, copies=copies)
+    return str(store.back_up() if what == "back up" else state.restore(store)["restored"])
 
 
 def hold_until_told(url: str, gate: Callable[[], None]) -> str:

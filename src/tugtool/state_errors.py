@@ -36,8 +36,22 @@ class DatabaseUnavailable(DatabaseError):
 
     code = "E046"
 
-    def __init__(self, path: str, *, reason: str, name: str | None = None) -> None:
-        super().__init__(f"{path} {reason}", hint=f"ls -l {quoted(path)}", file=path, sqlite=name)
+    def __init__(
+        self,
+        path: str,
+        *,
+        reason: str,
+        name: str | None = None,
+        hint: str | None = None,
+        missing: Sequence[Mapping[str, object]] = (),
+    ) -> None:
+        super().__init__(
+            f"{path} {reason}",
+            hint=hint or f"ls -l {quoted(path)}",
+            file=path,
+            sqlite=name,
+            missing=list(missing) or None,
+        )
 
 
 class QueryFailed(DatabaseError):

@@ -89,6 +89,22 @@ class Place:
                 return PlanCopy(path, signature=_signature(path), read=_reader(path))
         return PlanCopy(os.path.join(self.repo.root, plan))
 
+    def backed_up(self, answer: Answer) -> Answer:
+        """The same answer; once it is out, the database is backed up."""
+        answer.after = self._back_up
+        return answer
+
+    def _back_up(self) -> None:
+        try:
+            trouble = self.store.back_up()
+        except KeyboardInterrupt:
+            trouble = "interrupted while making a backup; the one before is still there"
+        except Exception as error:
+            # Whatever it is: what the command was asked for is done, and said to be.
+            trouble = f"no backup was made: {error!r}"
+        if trouble is not None:
+            mention(f"tugcode: {clean(trouble)}\n")
+
     def _only_active(self) -> str:
         if not self.store.exists():
             raise PlanNotInitialised(None)

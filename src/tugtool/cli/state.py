@@ -160,7 +160,8 @@ def state_complete(call: Call) -> Answer:
         force_reason=reason,
     )
     again = " already" if data["already_completed"] else ""
-    return said(data, f"completed{again} {data['anchor']}; {data['remaining_steps']} steps remain")
+    text = f"completed{again} {data['anchor']}; {data['remaining_steps']} steps remain"
+    return place.backed_up(said(data, text))
 
 
 def _force_reason(call: Call) -> str | None:

@@ -36,8 +36,15 @@ def state_init(call: Call) -> Answer:
     done = state.init(place.store, file.key, parsed, text=text, hash=fingerprint.of(data))
     what = "was recorded before" if done["already_initialized"] else "is recorded"
     changed = "; its file has changed since" if done["drift"] else ""
-    said = f"{file.key} {what}: {len(parsed.steps)} steps{changed}\n"
-    return Answer(done, lambda: clean(said[:-1]) + "\n", issues=issues)
+    text = clean(f"{file.key} {what}: {len(parsed.steps)} steps{changed}") + "\n"
+    restored = done.pop("restored")
+    if isinstance(restored, dict):
+        from tugtool.cli import state_restore
+
+        issues = [*issues, state_restore.warning(restored)]
+        text = state_restore.text(restored) + text
+    answer = Answer(done, lambda: text, issues=issues)
+    return answer if done["already_initialized"] else place.backed_up(answer)
 
 
 def state_release(call: Call) -> Answer:

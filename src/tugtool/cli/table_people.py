@@ -88,4 +88,22 @@ completed, unless forced.""",
         options=(WORKTREE,),
         examples=(("tugcode state resume parser", "go on"),),
     ),
+    Command(
+        "state restore",
+        "state_restore",
+        "put the backup in the place of a lost or damaged database",
+        description="""\
+The copy is checked first. What lies in the database's place is moved away, never opened and
+never deleted. Every claim ends, because nobody knows what was claimed since the backup. The
+answer says what is missing.""",
+        options=(
+            Option("--from", "FILE", "take this copy instead of the backup", kind="file"),
+            Option("--dry-run", "", "only say what would happen"),
+        ),
+        examples=(
+            ("tugcode state restore --dry-run", "what would be missing"),
+            ("tugcode state restore", "the database is lost"),
+            ("tugcode state restore --from .tugtool/state.db", "the older copy is the right one"),
+        ),
+    ),
 )

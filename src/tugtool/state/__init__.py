@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tugtool.state.freeing import release, reopen, reset
     from tugtool.state.history import log
     from tugtool.state.holding import heartbeat, start
+    from tugtool.state.restoring import restore
     from tugtool.state.setup import init
     from tugtool.state.views import ready, show
 
@@ -32,6 +33,7 @@ _HOMES = {
     "release": "freeing",
     "reopen": "freeing",
     "reset": "freeing",
+    "restore": "restoring",
     "resume": "flow",
     "show": "views",
     "start": "holding",
@@ -52,6 +54,7 @@ __all__ = [
     "release",
     "reopen",
     "reset",
+    "restore",
     "resume",
     "show",
     "start",

@@ -91,8 +91,7 @@ def _replay(tx: Transaction, plan: str, request: Request) -> Data | None:
     step = record.step_row(tx, plan, attempt["step_anchor"])
     if attempt["ended_at"] is not None:
         raise Superseded(plan, step["anchor"], attempt=attempt["number"], current=step["attempt"])
-    earlier = attempt["number"] - 1
-    before = tx.first(sql.ATTEMPT, anchor=step["anchor"], number=earlier)
+    before = tx.first(sql.ATTEMPT_BEFORE, anchor=step["anchor"], number=attempt["number"])
     outcome = before["outcome"] if before else None
     return _claimed(
         tx,
@@ -100,7 +99,6 @@ def _replay(tx: Transaction, plan: str, request: Request) -> Data | None:
         step,
         reclaimed=outcome in _TAKEN,
         expired=outcome == "expired",
-        earlier=earlier,
         replayed=True,
     )
 
@@ -170,7 +168,7 @@ def _take(tx: Transaction, plan: str, step: Row, request: Request, gone: set[str
             number=step["attempt"],
             outcome=outcome,
         )
-        reset = _drop_unfinished(tx, plan, anchor)
+        reset = drop_unfinished(tx, plan, anchor)
     else:
         record.count(tx, plan, ready=-1)
     _open_attempt(tx, plan, anchor, number, request)
@@ -189,12 +187,10 @@ def _take(tx: Transaction, plan: str, step: Row, request: Request, gone: set[str
         parked=now["parked_at"] is not None,
     )
     others = gone - {anchor}
-    return _claimed(
-        tx, plan, now, reclaimed=reclaimed, expired=expired, earlier=number - 1, gone=others
-    )
+    return _claimed(tx, plan, now, reclaimed=reclaimed, expired=expired, gone=others)
 
 
-def _drop_unfinished(tx: Transaction, plan: str, anchor: str) -> list[list[object]]:
+def drop_unfinished(tx: Transaction, plan: str, anchor: str) -> list[list[object]]:
     """What was being done when the step was taken has to be done again."""
     changed: list[list[object]] = []
     for member in _unfinished(tx, plan, anchor):
@@ -245,7 +241,6 @@ def _claimed(
     *,
     reclaimed: bool,
     expired: bool,
-    earlier: int,
     gone: set[str] | None = None,
     replayed: bool = False,
 ) -> Data:
@@ -270,7 +265,7 @@ def _claimed(
             for sub in tx.all(sql.SUBSTEPS, anchor=step["anchor"])
         ],
         "missing_commits": None,
-        "previous_attempt": _previous(tx, plan, step["anchor"], earlier) if earlier else None,
+        "previous_attempt": _previous(tx, plan, step),
     }
 
 
@@ -281,12 +276,15 @@ def _takeable(tx: Transaction, plan: str, anchor: str, gone: set[str]) -> int:
     return len((lapsed | dead) - {anchor})
 
 
-def _previous(tx: Transaction, plan: str, anchor: str, number: int) -> Data:
+def _previous(tx: Transaction, plan: str, step: Row) -> Data | None:
     """What the last attempt left behind, so that work is resumed and not redone."""
-    last = tx.one(sql.ATTEMPT, anchor=anchor, number=number)
+    anchor = step["anchor"]
+    last = tx.first(sql.ATTEMPT_BEFORE, anchor=anchor, number=step["attempt"])
+    if last is None:
+        return None
     members = [anchor, *(row["anchor"] for row in tx.all(sql.SUBSTEPS, anchor=anchor))]
     return {
-        "number": number,
+        "number": last["number"],
         "worktree": last["worktree"],
         "outcome": last["outcome"],
         "claimed_at": last["claimed_at"],

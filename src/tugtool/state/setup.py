@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tugtool.plan import graph
-from tugtool.state import record
+from tugtool.state import record, restoring
 from tugtool.store import sql
 
 TYPE_CHECKING = False
@@ -15,18 +15,31 @@ if TYPE_CHECKING:
 
 
 def init(store: Store, plan: str, parsed: Plan, *, text: str, hash: str) -> Data:
-    """Record a plan that has been found sound; harmless if it is recorded already."""
+    """Record a plan that has been found sound; harmless if it is recorded already.
+
+    A database that is lost is restored from its backup first, and then `restored` is what
+    `restore` answers.
+    """
+    restored = restoring.restore_lost(store) if store.is_lost() else None
     store.create()
     with store.write(plan) as tx:
         row = tx.first(sql.PLAN)
         if row is not None:
-            return _answer(plan, row["plan_hash"], (0, 0, 0), drift=row["plan_hash"] != hash)
+            drift = row["plan_hash"] != hash
+            return _answer(plan, row["plan_hash"], (0, 0, 0), drift=drift, restored=restored)
         made = _add(tx, plan, parsed, text, hash)
         record.note(tx, plan, "init", hash=hash, steps=made[0], items=made[2])
-    return _answer(plan, hash, made)
+    return _answer(plan, hash, made, restored=restored)
 
 
-def _answer(plan: str, hash: str, made: tuple[int, int, int], *, drift: bool = False) -> Data:
+def _answer(
+    plan: str,
+    hash: str,
+    made: tuple[int, int, int],
+    *,
+    drift: bool = False,
+    restored: Data | None = None,
+) -> Data:
     return {
         "plan_path": plan,
         "plan_hash": hash,
@@ -35,7 +48,8 @@ def _answer(plan: str, hash: str, made: tuple[int, int, int], *, drift: bool = F
         "checklist_items_created": made[2],
         "already_initialized": not made[0],
         "drift": drift,
-        "restored_from_backup": False,
+        "restored_from_backup": restored is not None,
+        "restored": restored,
     }
 
 

@@ -53,6 +53,35 @@ if TYPE_CHECKING:
             trace: TracebackType | None,
         ) -> None: ...
 
+    class Rescue(Protocol):
+        """A sound copy of a database, made ready to take its place; nobody writes meanwhile."""
+
+        @property
+        def copy(self) -> Store:
+            """The copy; it may be changed."""
+
+        @property
+        def needed(self) -> bool:
+            """Whether the database is gone or empty."""
+
+        @property
+        def most_changes(self) -> int:
+            """How many changes there may have been since the copy was made, at most."""
+
+        def facts(self) -> dict[str, object]:
+            """Where the copy came from, and what is missing in it."""
+
+        def put_in_place(self) -> str:
+            """Let the copy be the database; where the one before is kept."""
+
+        def __enter__(self) -> Self: ...
+        def __exit__(
+            self,
+            kind: type[BaseException] | None,
+            error: BaseException | None,
+            trace: TracebackType | None,
+        ) -> None: ...
+
     class Store(Protocol):
         """A state database."""
 
@@ -71,6 +100,15 @@ if TYPE_CHECKING:
         def wait_for_change(self, seconds: float) -> bool:
             """Return when somebody has changed something, or after so many seconds; which?"""
 
+        def is_lost(self) -> bool:
+            """Whether the database is gone or empty, and a backup of it is there."""
+
+        def back_up(self) -> str | None:
+            """Keep a copy, unless there is a fresh one; what went wrong, in words."""
+
+        def rescue(self, source: str | None = None) -> Rescue:
+            """What it takes to put a copy in the database's place, its backup if none is named."""
+
         def close(self) -> None:
             """Let go of the database."""
 
@@ -84,8 +122,8 @@ def open_store(
 ) -> Store:
     """The store at `url`: `sqlite:///absolute/path/of/state.db`. Opens no file yet.
 
-    Before an older database is migrated, a copy of it goes into the directory `copies`, or
-    else beside the database.
+    With a directory `copies`, backups are kept there, and so is a copy of an older database
+    before it is migrated; else that copy goes beside the database, and there are no backups.
     """
     from tugtool.state_errors import DatabaseUnavailable
 

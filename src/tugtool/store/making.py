@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from tugtool.state_errors import DatabaseUnavailable, NewerDatabase
-from tugtool.store import schema
+from tugtool.store import schema, trouble
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,27 +22,41 @@ DIALECT = {
 }
 
 
-def settle(connection: Connection, path: str, *, mode: str, copies: str) -> None:
-    """Make what is blank, migrate what is older, refuse the rest; `mode` says what is allowed."""
+def settle(
+    connection: Connection, path: str, *, mode: str, copies: str, backup: str | None
+) -> None:
+    """Make what is blank, migrate what is older, refuse the rest; `mode` says what is allowed.
+
+    Where there is a sound backup, nothing is ever made in its database's place.
+    """
+    hint = trouble.restoring(backup)
     application = connection.execute("pragma application_id").fetchone()[0]
     version = connection.execute("pragma user_version").fetchone()[0]
     if not (application or version or _has_tables(connection)):
+        if _is_sound(backup):
+            raise DatabaseUnavailable(path, reason="is empty; a backup is there", hint=hint)
         if mode != "rwc":
             reason = "is empty: nobody has finished making it (tugcode state init does)"
             raise DatabaseUnavailable(path, reason=reason)
         _make(connection, path)
         return
     if application != schema.APPLICATION_ID:
-        raise DatabaseUnavailable(path, reason="is not a database of Tugtool's")
+        raise DatabaseUnavailable(path, reason="is not a database of Tugtool's", hint=hint)
     if version > schema.VERSION:
         raise NewerDatabase(path, found=version, known=schema.VERSION)
     if version < schema.FIRST_VERSION:
         reason = f"has the schema version {version}, which never existed"
-        raise DatabaseUnavailable(path, reason=reason)
+        raise DatabaseUnavailable(path, reason=reason, hint=hint)
     if mode == "ro":
         reason = f"has the older schema {version}; the next command that writes migrates it"
         raise DatabaseUnavailable(path, reason=reason)
     _migrate(connection, path, version=version, copies=copies)
+
+
+def _is_sound(path: str | None) -> bool:
+    from tugtool.store import backup
+
+    return backup.is_sound(path)
 
 
 def _has_tables(connection: Connection) -> bool:
@@ -92,20 +106,21 @@ def _copy(connection: Connection, path: str, *, version: int, copies: str) -> No
         if os.path.lexists(unfinished):
             os.unlink(unfinished)
         connection.execute("vacuum into ?", (unfinished,))
-        _sync(unfinished)
+        sync(unfinished)
         name, number = f"{base}.db", 1
         while os.path.lexists(name):
             number += 1
             name = f"{base}-{number}.db"
         os.rename(unfinished, name)
-        _sync(copies)
+        sync(copies)
     except OSError as error:
         reason = f"cannot be copied to {copies} before it is migrated"
         said = (error.strerror or str(error)).lower()
         raise DatabaseUnavailable(path, reason=f"{reason}: {said}") from error
 
 
-def _sync(path: str) -> None:
+def sync(path: str) -> None:
+    """What was written there is on the disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

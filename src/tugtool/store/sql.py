@@ -265,10 +265,7 @@ select *
 """
 
 PLAN_ITEMS = """
-select *
-  from checklist_items
- where plan_path = :plan
- order by step_anchor, kind, ordinal
+select * from checklist_items where plan_path = :plan order by step_anchor, kind, ordinal
 """
 
 SET_ITEM = """
@@ -287,16 +284,23 @@ values (:plan, :anchor, :number, :owner, :host, :boot, :pid_namespace,
 """
 
 ATTEMPT = """
-select *
-  from attempts
- where plan_path = :plan and step_anchor = :anchor and number = :number
+select * from attempts where plan_path = :plan and step_anchor = :anchor and number = :number
+"""
+
+# Not always the number before: a restored database leaves some out.
+ATTEMPT_BEFORE = """
+select * from attempts where plan_path = :plan and step_anchor = :anchor and number < :number
+ order by number desc limit 1
+"""
+
+RAISE_ATTEMPTS = """
+update steps set attempt = attempt + :by where plan_path = :plan and parent_anchor is null
 """
 
 ATTEMPTS = "select * from attempts where plan_path = :plan order by step_anchor, number"
 
 REQUESTED = """
-select *
-  from attempts
+select * from attempts
  where plan_path = :plan and worktree = :owner and request_id = :request_id
 """
 
@@ -325,12 +329,7 @@ select *
  order by id
 """
 
-PLAN_ARTIFACTS = """
-select *
-  from step_artifacts
- where plan_path = :plan
- order by step_anchor, id
-"""
+PLAN_ARTIFACTS = "select * from step_artifacts where plan_path = :plan order by step_anchor, id"
 
 ADD_EVENT = """
 insert into events (at, plan_path, step_anchor, kind, actor, attempt, detail)
@@ -338,3 +337,11 @@ values (:now, :plan, :anchor, :kind, :actor, :attempt, :detail)
 """
 
 EVENTS = "select * from events where plan_path = :plan order by seq"
+
+LAST_CHANGE = "select at from events where seq = (select max(seq) from events)"
+
+COMPLETED_SINCE = """
+select e.seq, e.at, e.plan_path, e.step_anchor, s.commit_hash
+  from events e join steps s on s.plan_path = e.plan_path and s.anchor = e.step_anchor
+ where e.seq > :seq and e.kind = 'complete' order by e.seq
+"""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 
 from tugtool import clock as clocks
 from tugtool.state_errors import DatabaseError, DatabaseUnavailable
-from tugtool.store import linked, schema
-from tugtool.store.queue import Queue
+from tugtool.store import linked, queue, schema
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from tugtool.store.linked import Connection, Cursor
+    from tugtool.store.rescue import Rescue
 
 #: How often a waiting command looks whether anything has changed.
 LOOK_SECONDS = 0.05
@@ -26,6 +25,9 @@ LOOK_SECONDS = 0.05
 #: A command that starts reads the whole log, and one that ends without closing leaves it: so
 #: it is kept short. SQLite's own way knows what it has moved only while somebody has it open.
 LONG_LOG_BYTES = 1 << 19
+
+#: No backup is made while there is one that is younger.
+BACKUP_SECONDS = 60
 
 
 class SqliteStore:
@@ -43,38 +45,47 @@ class SqliteStore:
         self._clock = clock or clocks.system_milliseconds
         # SQLite counts milliseconds in 32 bits, and would not wait at all for more.
         self._busy_seconds = min(busy_seconds, 2_000_000)
-        self._copies = copies or os.path.dirname(path)
-        self._queue = Queue(_lock_path(path), busy_seconds=self._busy_seconds)
+        #: Where backups are kept, if they are; see `tugtool.store.backup`.
+        self.copies = copies
+        self.backup = copies and os.path.join(copies, "backup.db")
+        self.mark = copies and os.path.join(copies, "mark")
+        self._queue = queue.beside(path, busy_seconds=self._busy_seconds)
         self._writer: Connection | None = None
         self._reader: Connection | None = None
         self._identity: tuple[int, int] | None = None
         self._version: int | None = None
 
     def exists(self) -> bool:
-        """Whether there is a database; an empty file is none."""
-        try:
-            if os.stat(self.path).st_size > 0:
-                return True
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            raise self.translated(error) from error
-        self._refuse_lost()
+        """Whether there is a database; an empty file is none, and a lost one is refused."""
+        if self.size() > 0:
+            return True
+        from tugtool.store import backup
+
+        backup.refuse_lost(self)
         return False
 
-    def _refuse_lost(self) -> None:
-        """A log without its database is what somebody deleted by mistake, not a fresh start."""
-        log = f"{self.path}-wal"
-        if os.path.exists(log) and os.stat(log).st_size > 0:
-            reason = "is gone or empty, but its log is there; what it held may still be saved"
-            raise DatabaseUnavailable(self.path, reason=reason)
+    def is_lost(self) -> bool:
+        """Whether the database is gone or empty, and a backup of it is there."""
+        from tugtool.store import backup
+
+        return self.size() == 0 and backup.is_sound(self.backup)
+
+    def size(self) -> int:
+        """How many bytes the file has; 0 if there is none."""
+        try:
+            return os.stat(self.path).st_size
+        except FileNotFoundError:
+            return 0
+        except OSError as error:
+            raise self.translated(error) from error
 
     def create(self) -> None:
         """Make the tables, or nothing; harmless if they are there."""
         self._queue.enter()
         try:
             self._drop_replaced()
-            self.exists()
+            if not self.exists():
+                queue.forget(self.mark)
             self._writer = self._writer or self._opened("rwc")
         except linked.Error as error:
             raise self.translated(error) from error
@@ -103,6 +114,20 @@ class SqliteStore:
         self._version = self._data_version()
         return True
 
+    def back_up(self) -> str | None:
+        """Keep a copy, unless there is a fresh one; what went wrong, in words."""
+        if self.backup is None or queue.is_fresh(self.backup, BACKUP_SECONDS):
+            return None
+        from tugtool.store import backup
+
+        return backup.keep(self)
+
+    def rescue(self, source: str | None = None) -> Rescue:
+        """What it takes to put a copy in the database's place; see `tugtool.store.rescue`."""
+        from tugtool.store import rescue
+
+        return rescue.Rescue(self, source, busy_seconds=self._busy_seconds)
+
     def close(self) -> None:
         """Close what is open; the last writer's close checkpoints, so it queues."""
         if self._reader:
@@ -111,9 +136,10 @@ class SqliteStore:
             try:
                 self._queue.enter()
             except DatabaseError:
-                self._let_go(self._writer)
+                linked.let_go(self._writer, self.path)
             else:
                 self._writer.close()
+                queue.sign(self.mark, self.path)
                 self._queue.leave()
         self._reader = self._writer = self._identity = self._version = None
 
@@ -145,18 +171,25 @@ class SqliteStore:
     def end(self, connection: Connection, *, writing: bool, commit: bool) -> None:
         """End the transaction and let the next writer in."""
         try:
-            if commit and _identity(self.path) != self._identity:
-                reason = "was deleted or replaced in the meantime; nothing was written"
-                raise DatabaseUnavailable(self.path, reason=reason)
+            if commit:
+                self._refuse_replaced("nothing was written")
             if commit and connection.in_transaction:
                 connection.execute("commit")
+                # Deleted at that very moment: then it was written, but nobody will find it.
+                self._refuse_replaced("what was written went with it")
                 self._shorten_log(connection)
+                queue.keep_up(self.mark, self.path, connection)
         except linked.Error as error:
             raise self.translated(error) from error
         finally:
             _roll_back(connection)
             if writing:
                 self._queue.leave()
+
+    def _refuse_replaced(self, outcome: str) -> None:
+        if queue.identity(self.path) != self._identity:
+            reason = f"was deleted or replaced in the meantime; {outcome}"
+            raise DatabaseUnavailable(self.path, reason=reason)
 
     def _shorten_log(self, connection: Connection) -> None:
         try:
@@ -170,64 +203,42 @@ class SqliteStore:
             return
 
     def _opened(self, mode: str) -> Connection:
-        before = _identity(self.path)
-        connection = self._connect(mode)
+        before = queue.identity(self.path)
+        connection = linked.opened(self.path, mode, busy_seconds=self._busy_seconds)
         try:
             self._check(connection, mode)
         except BaseException:
-            self._let_go(connection)
+            linked.let_go(connection, self.path)
             raise
         self._drop_replaced()
-        if before != _identity(self.path):
+        if before != queue.identity(self.path):
             # Made just now, or replaced while it was being opened: is it what lies there?
-            self._let_go(connection)
+            linked.let_go(connection, self.path)
             return self._opened(mode)
         self._identity = before
         return connection
 
-    def _connect(self, mode: str) -> Connection:
-        # Names in a URI: % ? # would be read as something else.
-        name = self.path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-        connection = linked.connect(
-            f"file:{name}?mode={mode}",
-            uri=True,
-            isolation_level=None,
-            timeout=self._busy_seconds,
-            check_same_thread=False,
-        )
-        connection.row_factory = linked.Row
-        connection.execute("pragma foreign_keys = on")
-        # Acknowledged means that it survives a power cut.
-        connection.execute("pragma synchronous = full")
-        if sys.platform == "darwin":
-            connection.execute("pragma fullfsync = on")
-        return connection
-
     def _check(self, connection: Connection, mode: str) -> None:
-        """Refuse what is not ours, or newer than we are; make or migrate where that is due."""
+        """Refuse what is not ours, newer or behind; make or migrate where that is due."""
+        # Before the database is asked: whoever commits moves the mark afterwards.
+        marked, signed = queue.read_mark(self.mark) if self.mark else (0, queue.UNSIGNED)
         application = connection.execute("pragma application_id").fetchone()[0]
         version = connection.execute("pragma user_version").fetchone()[0]
         if application == schema.APPLICATION_ID and version == schema.VERSION:
+            behind = queue.reached(connection) < marked
+            if behind or signed not in (queue.UNSIGNED, queue.signature(self.path)):
+                from tugtool.store import backup
+
+                backup.verify(self, connection, marked)
             return
         from tugtool.store import making
 
-        making.settle(connection, self.path, mode=mode, copies=self._copies)
-
-    def _let_go(self, connection: Connection) -> None:
-        """Close without the checkpoint of a last closer: what lies there is left as it is."""
-        try:
-            # While somebody reads, nobody is the last; and a reader's own close writes nothing.
-            reader = self._connect("ro")
-            reader.execute("select 1 from sqlite_master limit 1").fetchone()
-        except linked.Error:
-            connection.close()
-        else:
-            connection.close()
-            reader.close()
+        copies = self.copies or os.path.dirname(self.path)
+        making.settle(connection, self.path, mode=mode, copies=copies, backup=self.backup)
 
     def _drop_replaced(self) -> None:
         """A file that was deleted or put in another's place is not the one we have open."""
-        if self._identity is not None and _identity(self.path) != self._identity:
+        if self._identity is not None and queue.identity(self.path) != self._identity:
             # Before anything is opened: closing would drop its locks. SQLite sees by itself
             # that its file has moved, and touches nothing of what lies there now.
             for connection in (self._reader, self._writer):
@@ -250,7 +261,8 @@ class SqliteStore:
         if isinstance(error, OSError):
             return trouble.unopened(self.path, error)
         assert isinstance(error, linked.Error)
-        return trouble.translated(self.path, error, busy_seconds=self._busy_seconds)
+        busy = self._busy_seconds
+        return trouble.translated(self.path, error, busy_seconds=busy, backup=self.backup)
 
 
 class SqliteTransaction:
@@ -334,15 +346,3 @@ def _roll_back(connection: Connection) -> None:
     except linked.Error:
         # Whatever is wrong with the file, what was not committed is not in it.
         pass
-
-
-def _lock_path(path: str) -> str:
-    return os.path.join(os.path.dirname(path), "state.lock")
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino

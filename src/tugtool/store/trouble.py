@@ -13,19 +13,31 @@ if TYPE_CHECKING:
 #: What says that the file itself is the trouble, not what we asked of it.
 _UNUSABLE = ("CANTOPEN", "NOTADB", "CORRUPT", "READONLY", "PERM", "AUTH", "FORMAT")
 
+#: And that a backup would help.
+_DAMAGED = ("NOTADB", "CORRUPT", "FORMAT")
+
+RESTORE = "tugcode state restore"
+
 
 def translated(
-    path: str, error: Error, *, busy_seconds: float
+    path: str, error: Error, *, busy_seconds: float, backup: str | None = None
 ) -> DatabaseUnavailable | QueryFailed:
     """SQLite's error as one of ours; by its name, because its texts change."""
     name = getattr(error, "sqlite_errorname", "ERROR").removeprefix("SQLITE_")
     kind = name.partition("_")[0]
     if kind in _UNUSABLE or (kind == "IOERR" and not os.path.isfile(path)):
-        return DatabaseUnavailable(path, reason=f"cannot be used: {error}", name=name)
+        helps = kind in _DAMAGED or not os.path.lexists(path)
+        hint = restoring(backup) if helps else None
+        return DatabaseUnavailable(path, reason=f"cannot be used: {error}", name=name, hint=hint)
     if kind == "BUSY":
         reason = f"is locked by {_foreign_writer(path)} for over {busy_seconds:g} s"
         return QueryFailed(path, reason=reason, name=name)
     return QueryFailed(path, reason=f"refused a statement: {error}", name=name)
+
+
+def restoring(backup: str | None) -> str | None:
+    """What to look at next where something lies in the database's place, if there is a backup."""
+    return f"{RESTORE} --dry-run" if backup is not None and os.path.exists(backup) else None
 
 
 def unopened(path: str, error: OSError) -> DatabaseUnavailable:
