@@ -122,6 +122,19 @@ class Lab:
     def reopen(self, step: str, **how: object) -> dict:
         return state.reopen(self.store, KEY, step, **{"reason": "reverted", **how})
 
+    def accept(self, step: str, item: str | None = None, **how: object) -> dict:
+        return state.accept(self.store, KEY, step, **{"by": "Ada", **_which(item), **how})
+
+    def reject(self, step: str, item: str | None = None, **how: object) -> dict:
+        said = {"by": "Ada", "note": "not so", **_which(item)}
+        return state.reject(self.store, KEY, step, **{**said, **how})
+
+    def review(self, plan: str | None = KEY) -> dict:
+        return state.review(self.store, plan)
+
+    def archive(self, *, undo: bool = False) -> dict:
+        return state.archive(self.store, KEY, undo=undo, actor="person")
+
     def pause(self) -> dict:
         return state.pause(self.store, KEY)
 
@@ -185,6 +198,10 @@ class Lab:
         assert self.dump() == before
 
 
+def _which(item: str | None) -> dict:
+    return {"kind": LABELS[item[0]][1], "ordinal": int(item[1:])} if item else {}
+
+
 def letter(kind: str) -> str:
     return next(letter for letter, (_, name) in LABELS.items() if name == kind)
 
@@ -221,6 +238,9 @@ class Desk:
     def feed(self, data: bytes) -> None:
         """What the next command finds on standard input."""
         self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+    def setenv(self, name: str, value: str) -> None:
+        self._monkeypatch.setenv(name, value)
 
     def batch(self, step: str, data: bytes, *words: object, at: Path | None = None) -> Result:
         self.feed(data)

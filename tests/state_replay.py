@@ -18,7 +18,7 @@ class Replay:
         self.steps = {row["anchor"]: _fresh() for row in rows}
         items = lab.rows("select * from checklist_items")
         self.items = dict.fromkeys((_key(item) for item in items), "open")
-        self.paused = False
+        self.paused = self.archived = False
         for event in lab.rows(sql.EVENTS):
             self.apply(event, json.loads(event["detail"]))
 
@@ -26,7 +26,8 @@ class Replay:
         for *key, status in detail.get("items") or [] if event["kind"] != "init" else []:
             assert self.items[tuple(key)] != status, f"{event['kind']} tells of no change"
             self.items[tuple(key)] = status
-            if status == "completed":
+            # What a person accepts is no progress of whoever works on it.
+            if status == "completed" and event["kind"] != "review_accepted":
                 self.top(event["step_anchor"]).update(claims=0, parked=False)
         handler = getattr(self, f"_{event['kind']}", None)
         if handler is not None:
@@ -95,6 +96,12 @@ class Replay:
     def _resume(self, anchor: str, event: dict, detail: dict) -> None:
         self.paused = False
 
+    def _archive(self, anchor: str, event: dict, detail: dict) -> None:
+        self.archived = True
+
+    def _unarchive(self, anchor: str, event: dict, detail: dict) -> None:
+        self.archived = False
+
 
 def _fresh() -> dict:
     nobody = {"owner": None, "completed_by": None}
@@ -123,7 +130,8 @@ def the_events_tell_everything(lab: Lab) -> None:
     tops = [step for name, step in told.steps.items() if told.parent[name] is None]
     done = sum(step["status"] == "completed" for step in tops)
     assert (plan["steps_done"], plan["steps_total"]) == (done, len(tops))
-    assert plan["status"] == ("done" if done == len(tops) else "active")
+    counted = "done" if done == len(tops) else "active"
+    assert plan["status"] == ("archived" if told.archived else counted)
 
 
 def the_counts_are_what_the_rows_say(lab: Lab) -> None:

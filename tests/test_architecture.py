@@ -23,7 +23,16 @@ LONGEST_MODULE = 350
 #: From the bottom to the top; a package stands for all of its modules that are not named.
 LAYERS = {
     "vocabulary": ("clock", "errors", "jsontext", "nearest", "plan.model", "spans", "state_errors"),
-    "foundations": ("config", "files", "git", "holder", "plan", "repository", "store"),
+    "foundations": (
+        "config",
+        "files",
+        "git",
+        "holder",
+        "plan",
+        "presence",
+        "repository",
+        "store",
+    ),
     "operations": ("init", "state"),
     "cli": ("cli", "__main__"),
 }
@@ -33,6 +42,7 @@ SIDEWAYS = {
     "git": ("config",),
     "repository": ("config", "files", "git"),
     "plan": ("files", "plan", "repository"),
+    "presence": ("files", "git", "repository"),
     "state_errors": ("errors",),
     "state": ("state",),
     "store": ("store",),

@@ -171,13 +171,15 @@ def test_a_request_id_belongs_to_one_claim(tables):
 
 NOTES = "create table notes (plan_path text not null references plans (plan_path)){strict}"
 ORDER = "create index steps_family on steps (plan_path, parent_anchor, step_index, anchor)"
-#: What version 11 might be: a new table, and an index made differently.
-MIGRATION = (11, (NOTES, "drop index steps_family", ORDER))
+NOW, NEXT = schema.VERSION, schema.VERSION + 1
+COPY = f"state-schema-{NOW}"
+#: What the next version might be: a new table, and an index made differently.
+MIGRATION = (NEXT, (NOTES, "drop index steps_family", ORDER))
 
 
 @pytest.fixture
 def old(tmp_path):
-    """A database of version 10, with rows; nobody has it open."""
+    """A database of the present version, with rows; nobody has it open."""
     store, _ = prepared(tmp_path / "state.db", 3)
     state.pause(store, PLAN)
     store.close()
@@ -185,12 +187,12 @@ def old(tmp_path):
 
 
 @pytest.fixture
-def version_11(monkeypatch, old):
-    """From here on, the present version is 11."""
+def next_version(monkeypatch, old):
+    """From here on, the present version is the next one."""
     tables = [text for text in schema.TABLES if "create index steps_family" not in text]
-    monkeypatch.setattr(schema, "VERSION", 11)
+    monkeypatch.setattr(schema, "VERSION", NEXT)
     monkeypatch.setattr(schema, "TABLES", (*tables, NOTES, ORDER))
-    monkeypatch.setattr(schema, "MIGRATIONS", (MIGRATION,))
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, MIGRATION))
 
 
 def _opened(path, **options):
@@ -215,9 +217,22 @@ def test_there_is_a_migration_to_every_version_after_the_first():
     assert leads_to == list(range(schema.FIRST_VERSION + 1, schema.VERSION + 1))
 
 
+def test_a_database_of_the_first_version_becomes_the_present_one(old, tmp_path):
+    present = _shape(old)
+    connection = sqlite3.connect(old)
+    connection.execute("drop index items_deferred")
+    connection.execute("pragma user_version = 10")
+    connection.close()
+    assert _shape(old) != present
+    _opened(old).create()
+    assert _shape(old) == present
+    assert _paused(old)
+    assert (tmp_path / "state-schema-10.db").exists()
+
+
 @pytest.mark.parametrize("how", ["write", "create"])
 def test_a_migrated_database_is_the_same_as_a_fresh_one_and_keeps_its_rows(
-    old, version_11, tmp_path, how
+    old, next_version, tmp_path, how
 ):
     store = _opened(old)
     store.create() if how == "create" else state.resume(store, PLAN)
@@ -225,33 +240,33 @@ def test_a_migrated_database_is_the_same_as_a_fresh_one_and_keeps_its_rows(
     fresh.parent.mkdir()
     _opened(fresh).create()
     assert _shape(old) == _shape(fresh)
-    assert _shape(old)[0] == 11
+    assert _shape(old)[0] == NEXT
     assert _paused(old) == (how == "create")
     with store.write(PLAN) as tx:
         assert tx.value("pragma foreign_keys") == 1
     store.close()
 
 
-def test_a_copy_of_the_old_one_is_kept_and_no_earlier_copy_is_lost(old, version_11, tmp_path):
+def test_a_copy_of_the_old_one_is_kept_and_no_earlier_copy_is_lost(old, next_version, tmp_path):
     before = _shape(old)
     (tmp_path / "copies").mkdir()
-    (tmp_path / "copies" / "state-schema-10.db").write_text("an earlier one")
-    (tmp_path / "copies" / "state-schema-10.partial").write_text("left by a crash")
+    (tmp_path / "copies" / f"{COPY}.db").write_text("an earlier one")
+    (tmp_path / "copies" / f"{COPY}.partial").write_text("left by a crash")
     _opened(old, copies=str(tmp_path / "copies")).create()
-    names = {"state-schema-10.db", "state-schema-10-2.db"}
+    names = {f"{COPY}.db", f"{COPY}-2.db"}
     assert set(os.listdir(tmp_path / "copies")) == names
-    copy = tmp_path / "copies" / "state-schema-10-2.db"
+    copy = tmp_path / "copies" / f"{COPY}-2.db"
     assert _shape(copy) == before
-    assert (tmp_path / "copies" / "state-schema-10.db").read_text() == "an earlier one"
-    assert "state-schema-10.db" not in os.listdir(tmp_path)
+    assert (tmp_path / "copies" / f"{COPY}.db").read_text() == "an earlier one"
+    assert f"{COPY}.db" not in os.listdir(tmp_path)
 
 
-def test_without_a_directory_the_copy_lies_beside_the_database(old, version_11, tmp_path):
+def test_without_a_directory_the_copy_lies_beside_the_database(old, next_version, tmp_path):
     _opened(old).create()
-    assert _shape(tmp_path / "state-schema-10.db")[0] == 10
+    assert _shape(tmp_path / f"{COPY}.db")[0] == NOW
 
 
-def test_a_copy_that_cannot_be_made_stops_the_migration(old, version_11, tmp_path):
+def test_a_copy_that_cannot_be_made_stops_the_migration(old, next_version, tmp_path):
     before = _shape(old)
     (tmp_path / "file").touch()
     with pytest.raises(DatabaseUnavailable, match="cannot be copied to"):
@@ -259,12 +274,12 @@ def test_a_copy_that_cannot_be_made_stops_the_migration(old, version_11, tmp_pat
     assert _shape(old) == before
 
 
-def test_reading_never_migrates(old, version_11, tmp_path):
+def test_reading_never_migrates(old, next_version, tmp_path):
     before = _shape(old), sorted(os.listdir(tmp_path))
     with pytest.raises(DatabaseUnavailable, match="the next command that writes migrates it"):
         _paused(old)
     assert _shape(old) == before[0]
-    assert "state-schema-10.db" not in os.listdir(tmp_path)
+    assert f"{COPY}.db" not in os.listdir(tmp_path)
     _opened(old).create()
     assert _paused(old)
 
@@ -278,10 +293,10 @@ def test_reading_never_migrates(old, version_11, tmp_path):
     ],
 )
 def test_a_migration_that_fails_leaves_the_old_version(
-    old, version_11, monkeypatch, statement, error
+    old, next_version, monkeypatch, statement, error
 ):
     before = _shape(old)
-    monkeypatch.setattr(schema, "MIGRATIONS", ((11, (*MIGRATION[1], statement)),))
+    monkeypatch.setattr(schema, "MIGRATIONS", ((NEXT, (*MIGRATION[1], statement)),))
     with pytest.raises(error):
         _opened(old).create()
     assert _shape(old) == before
@@ -303,8 +318,8 @@ class Killed(sqlite3.Connection):
         return super().execute(text, *values)
 
 linked.connect = lambda *words, **options: sqlite3.connect(*words, factory=Killed, **options)
-schema.VERSION = 11
-schema.MIGRATIONS = ((11, tuple(sys.argv[3:])),)
+schema.VERSION += 1
+schema.MIGRATIONS = ((schema.VERSION, tuple(sys.argv[3:])),)
 open_store("sqlite://" + sys.argv[1]).create()
 print("done")
 """
@@ -325,6 +340,6 @@ def test_a_migration_killed_at_any_statement_leaves_the_old_version(old, stateme
         assert _paused(old)
         done = _run([*words[:4], "99", *words[5:]])
     assert (done.returncode, done.stdout) == (0, "done\n")
-    assert _shape(old)[0] == 11
+    assert _shape(old)[0] == NEXT
     copies = sorted(path.name for path in Path(old).parent.glob("state-schema*"))
-    assert copies[0] in ("state-schema-10-2.db", "state-schema-10.db")
+    assert copies[0] in (f"{COPY}-2.db", f"{COPY}.db")

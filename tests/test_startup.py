@@ -91,6 +91,7 @@ STATE = (
         "tugtool.store.schema",
         "tugtool.store.sql",
         "tugtool.store.sqlite",
+        "tugtool.store.transaction",
     }
 )
 #: And what one of them needs beyond.
@@ -126,7 +127,13 @@ CLAIM = ["state", "claim", "small"]
 FORCED = ["state", "complete", "small", "step-1", "--force", "--reason", "x"]
 HELD = [INIT, CLAIM]
 #: What has to be done first, where that is not what every state command needs: a claim.
-BEFORE = {"state init": [], "state claim": [INIT], "state reopen": [*HELD, FORCED]}
+BEFORE = {
+    "state init": [],
+    "state claim": [INIT],
+    "state reopen": [*HELD, FORCED],
+    "state archive": [INIT],
+    "state import": [],
+}
 #: How to run each command once with success; of the cli, only these may be loaded for JSON.
 RUNS = {
     "init": (["init"], {"repo"}),
@@ -162,6 +169,11 @@ RUNS = {
     "state pause": (["state", "pause", "small"], {"place", "state_admin"}),
     "state resume": (["state", "resume", "small"], {"place", "state_admin"}),
     "state restore": (["state", "restore"], {"place", "state_restore"}),
+    "state review": (["state", "review", "small"], {"place", "state_review"}),
+    "state archive": (["state", "archive", "small"], {"place", "state_records"}),
+    "state prune": (["state", "prune"], {"place", "state_records"}),
+    "state export": (["state", "export", "--output", "x"], {"place", "state_records"}),
+    "state import": (["state", "import", "x.jsonl"], {"place", "state_records"}),
     "config": (["config"], {"repo"}),
     "version": (["version"], {"repo"}),
     "completion": (["completion", "bash"], {"completion"}),
@@ -208,11 +220,18 @@ PLAN = """\
 - [ ] Do it
 """
 
+#: An export of a state without plans.
+NO_ROWS = """\
+{"format": "tugtool-state", "format_version": 1, "schema_version": 11}
+{"end": true, "rows": 0}
+"""
+
 
 @pytest.fixture
 def place(repo) -> Path:
     """A repository with one plan and no configuration file."""
     repo.plan("small", PLAN)
+    repo.write({"x.jsonl": NO_ROWS})
     return repo.path
 
 

@@ -68,6 +68,20 @@ def blue_holds(desk: Desk) -> None:
     desk.ok("claim", "work", at=desk.blue)
 
 
+def worker(desk: Desk) -> None:
+    desk.setenv("TUGCODE_ATTEMPT", "1")
+
+
+def exported(desk: Desk) -> None:
+    desk.ok("export", "--output", "../../x")
+
+
+def cut_off(desk: Desk) -> None:
+    exported(desk)
+    path = desk.repo.path / "x"
+    path.write_text(path.read_text().split("\n")[0] + "\n")
+
+
 CASES = [
     ("E041", 1, nothing, ("claim", "elsewhere"), 'no plan is called "elsewhere"'),
     ("E046", 1, not_a_database, ("claim", "work"), "state.db"),
@@ -83,11 +97,14 @@ CASES = [
     ("E059", 1, nothing, ("reset", "work", "step-3"), "has no step step-3; closest: step-"),
     ("E060", 4, held, ("start", "work", "step-1", "--attempt", "7"), "attempt 1 is current"),
     ("E063", 1, nothing, ("claim", ".tugtool/tugplan-second.md"), "has no state yet"),
+    ("E064", 1, exported, ("import", "../../x"), "have a state here already: .tugtool/tugplan-w"),
     ("E065", 1, newer, ("claim", "work"), "made by a newer Tugtool"),
     ("E066", 1, held, ("update", "work", "step-1", "--task", "7", "open"), "valid: 0 to 0"),
     ("E066", 1, held, ("update", "work", "step-1", "--task", "x", "open"), "there is no task 'x'"),
     ("E066", 1, held, ("update", "work", "step-1", "--task", "0", "done"), "no status 'done'"),
     ("E067", 1, parked, ("claim", "work", "--step", "step-1"), "is parked since"),
+    ("E068", 1, worker, ("review", "--accept", "--step", "step-1"), "this is for people"),
+    ("E069", 1, cut_off, ("import", "../../x"), "../../x:2 is cut off"),
     ("E070", 2, nothing, ("claim", "work", "--stp", "x"), "did you mean --step"),
 ]
 
@@ -142,6 +159,10 @@ EXAMPLES = [
     state_errors.InvalidEntry("odd", command="complete"),
     state_errors.StepParked(ODD, "step-1", reason="r", parked_at="now"),
     state_errors.NewerDatabase("f", found=11, known=10),
+    state_errors.PeopleOnly("review --accept"),
+    state_errors.PlansRecorded([ODD]),
+    state_errors.BadImport("f", "is cut off", line=2),
+    state_errors.InvalidEntry("odd", command="review"),
 ]
 
 
@@ -159,11 +180,14 @@ def test_every_hint_that_is_a_command_parses_and_is_harmless(error):
         "state update",
         "state artifact",
         "state complete",
+        "state review",
+        "state import",
         "validate",
         "version",
         "list",
     )
-    assert call.help or call.path not in ("state update", "state artifact", "state complete")
+    changing = ("state update", "state artifact", "state complete", "state import")
+    assert call.help or call.path not in changing
     assert "--force" not in words
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from state_fixtures import Lab, entry
 from state_replay import INVARIANTS, next_step
 from tugtool.errors import TugError
-from tugtool.state import record, ripple
+from tugtool.state import record, reviewing, ripple
 from tugtool.store import sql
 
 EXAMPLES = int(os.environ.get("TUG_FUZZ_EXAMPLES", "40"))
@@ -127,12 +127,25 @@ class History:
     def pause(self, anchor: str, owner: str, aux: int) -> None:
         self.lab.pause() if aux == 0 else self.lab.resume()
 
+    def defer(self, anchor: str, owner: str, aux: int) -> None:
+        self.lab.tick(anchor, ITEMS[aux % 2], status="deferred", owner=owner)
+
+    def accept(self, anchor: str, owner: str, aux: int) -> None:
+        self.lab.accept(anchor, ITEMS[aux] if aux < 3 else None)
+
+    def reject(self, anchor: str, owner: str, aux: int) -> None:
+        self.lab.reject(anchor, ITEMS[aux] if aux < 3 else None)
+
+    def archive(self, anchor: str, owner: str, aux: int) -> None:
+        self.lab.archive(undo=aux != 0)
+
 
 ALWAYS = ("claim", "claim", "claim", "batch", "batch", "complete", "complete", "complete")
 OPERATIONS = (
     *ALWAYS,
     *("tick", "tick", "untick", "start", "sweep", "reopen", "release", "reset"),
     *("wait", "beat", "note", "pause"),
+    *("defer", "accept", "reject", "archive"),
 )
 OWNERS = ("holder", "holder", "holder", "red", "blue")
 HISTORIES = st.lists(
@@ -195,6 +208,14 @@ FAULTS = {
     "starts are not told": (record, "note", _forgetting("start")),
     "releases are not told": (record, "note", _forgetting("release")),
     "heartbeats are not told": (record, "note", _forgetting("heartbeat")),
+    "a judgement is not told": (record, "note", _forgetting("review_accepted")),
+    "a rejection is not told": (record, "note", _forgetting("review_rejected")),
+    "an archive is not told": (record, "note", _forgetting("archive")),
+    "a rejected item leaves its substep done": (
+        reviewing,
+        "_revive",
+        lambda tx, plan, items, actor: None,
+    ),
     "substeps keep their owner": (sql, "FREE_SUBSTEPS", "select :anchor where :plan <> ''"),
     "attempts do not end": (sql, "END_ATTEMPT", "select :anchor where :number + 0 = :outcome"),
     "leases of substeps lag": (

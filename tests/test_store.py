@@ -91,6 +91,16 @@ def test_a_statement_that_is_refused_says_why_and_leaves_nothing(store):
         tx.many(sql.ADD_DEP, [{"plan": PLAN, "anchor": "step-0", "depends_on": "nowhere"}])
 
 
+def test_rows_come_one_by_one_and_a_failure_among_them_is_ours(store):
+    """The smallest number has no opposite, which SQLite notices when it gets there."""
+    numbers = "select 1 as n union all select 2 union all select -9223372036854775807 - 1"
+    with store.read(PLAN) as tx:
+        found = tx.each(f"select abs(n) as n from ({numbers})")
+        assert next(found)["n"] == 1
+        with pytest.raises(QueryFailed, match="integer overflow"):
+            next(found)
+
+
 def test_a_writer_is_alone_from_the_beginning_also_for_programs_that_do_not_queue(store, path):
     """Or it would fail at its first change, without waiting, if another had made one."""
     foreign = sqlite3.connect(path, isolation_level=None, timeout=0)

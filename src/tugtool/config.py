@@ -146,6 +146,17 @@ def attempt_for(plan: str, anchor: str) -> int | None:
     return int(value)
 
 
+def login_name() -> str:
+    """Who the system says the person is; no variable can claim to be another."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        # A container may run under a number that nobody has.
+        return f"user {os.getuid()}"
+
+
 def debug() -> bool:
     """Whether refusals show where in the code they arose (TUGCODE_DEBUG)."""
     return os.environ.get("TUGCODE_DEBUG", "") not in ("", "0")

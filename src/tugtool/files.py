@@ -12,7 +12,8 @@ from tugtool.errors import Unreadable, Unwritable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+    from typing import BinaryIO
 
 #: A file of ours that nobody edits by hand past this size.
 SMALL_BYTES = 1 << 20
@@ -31,18 +32,11 @@ def read(
     called in refusals.
     """
     shown = name or path
+    descriptor = _opened(path, shown)
     try:
-        # Opening a FIFO would wait for a writer for ever; O_NONBLOCK never waits.
-        # Opening a terminal must not make it ours.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    except (OSError, ValueError) as error:
-        raise Unreadable(shown, _why_closed(path, error), hint=_look(error)) from error
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise Unreadable(shown, f"is {_kind(status.st_mode)}, not a regular file")
-        if status.st_size > max_bytes:
-            raise _too_large(shown, status.st_size, max_bytes, raise_with)
+        size = os.fstat(descriptor).st_size
+        if size > max_bytes:
+            raise _too_large(shown, size, max_bytes, raise_with)
         data = _read_all(descriptor, max_bytes)
     except OSError as error:
         raise Unreadable(shown, f"cannot be read: {reason(error)}") from error
@@ -51,6 +45,30 @@ def read(
     if len(data) > max_bytes:
         raise _too_large(shown, len(data), max_bytes, raise_with)
     return data
+
+
+def opened(path: str, *, name: str | None = None) -> BinaryIO:
+    """The regular file at `path`, however large, to be read from its beginning."""
+    return open(_opened(path, name or path), "rb")
+
+
+def spooled(source: BinaryIO, directory: str, *, name: str) -> BinaryIO:
+    """All of `source`, kept in a file without a name: to be read twice, the same each time."""
+    path = os.path.join(directory, f".tug-{os.urandom(6).hex()}.tmp")
+    try:
+        os.makedirs(directory, exist_ok=True)
+        copy = open(path, "x+b")  # noqa: SIM115 (whoever asked for it closes it)
+        os.unlink(path)
+    except OSError as error:
+        raise Unwritable(path, reason=reason(error)) from error
+    try:
+        while part := source.read(SMALL_BYTES):
+            copy.write(part)
+        copy.seek(0)
+    except OSError as error:
+        copy.close()
+        raise Unreadable(name, f"cannot be copied: {reason(error)}") from error
+    return copy
 
 
 def text(path: str, data: bytes) -> str:
@@ -70,7 +88,7 @@ def text(path: str, data: bytes) -> str:
         ) from error
 
 
-def create(path: str, data: bytes) -> bool:
+def create(path: str, data: bytes | Iterable[bytes]) -> bool:
     """Write a new file, complete or not at all; False if there is one already."""
 
     def place(temporary: str) -> bool:
@@ -111,6 +129,18 @@ def make_directory(path: str) -> bool:
     return True
 
 
+def sync_directory(path: str) -> None:
+    """See to it that the names in a directory survive a power cut."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise Unwritable(path, reason=reason(error)) from error
+
+
 def reason(error: OSError | ValueError) -> str:
     """The system's words, without Python's."""
     if isinstance(error, OSError) and error.strerror:
@@ -119,7 +149,11 @@ def reason(error: OSError | ValueError) -> str:
 
 
 def _through_temporary(
-    path: str, data: bytes, place: Callable[[str], bool], *, mode: int | None = None
+    path: str,
+    data: bytes | Iterable[bytes],
+    place: Callable[[str], bool],
+    *,
+    mode: int | None = None,
 ) -> bool:
     # Not made from the process id: a crashed process leaves its file behind, and in a
     # container the next one has the same id. Not from the name: it may be full length.
@@ -130,7 +164,7 @@ def _through_temporary(
             with open(descriptor, "wb") as file:
                 if mode is not None:
                     os.fchmod(descriptor, mode)
-                file.write(data)
+                file.writelines([data] if isinstance(data, bytes) else data)
                 file.flush()
                 os.fsync(file.fileno())
             return place(temporary)
@@ -152,6 +186,20 @@ def _replaceable_mode(path: str) -> int | None:
     if not stat.S_ISREG(mode):
         raise Unwritable(path, reason=f"it is {_kind(mode)}, not a regular file")
     return stat.S_IMODE(mode)
+
+
+def _opened(path: str, shown: str) -> int:
+    try:
+        # Opening a FIFO would wait for a writer for ever; O_NONBLOCK never waits.
+        # Opening a terminal must not make it ours.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:
+        raise Unreadable(shown, _why_closed(path, error), hint=_look(error)) from error
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        raise Unreadable(shown, f"is {_kind(mode)}, not a regular file")
+    return descriptor
 
 
 def _read_all(descriptor: int, max_bytes: int) -> bytes:

@@ -37,6 +37,14 @@ def version() -> str | None:
     return out.removeprefix("git version ").strip()
 
 
+def user_name(cwd: str) -> str | None:
+    """The name that commits made in `cwd` would carry, as configured."""
+    try:
+        return run("config", "user.name", cwd=cwd).strip() or None
+    except (GitFailed, GitUnusable):
+        return None
+
+
 def _environment(keep_location: bool) -> dict[str, str]:
     kept = config.GIT_LOCATION_VARIABLES if keep_location else ()
     clean = {

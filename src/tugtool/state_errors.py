@@ -14,8 +14,11 @@ TugError
     ├── NotReady            E053  dependencies are open, or somebody holds the step
     ├── Superseded          E060  the attempt is not the current one (exit status 4)
     ├── PlanNotInitialised  E063  the plan has no state yet
+    ├── PlansRecorded       E064  plans to be imported have a state here already
     ├── InvalidEntry        E066  an item, status, kind or entry that does not exist
-    └── StepParked          E067  the step waits for a person
+    ├── StepParked          E067  the step waits for a person
+    ├── PeopleOnly          E068  a worker may not judge its own work
+    └── BadImport           E069  a file that is no export, or not a whole or sound one
 """
 
 from __future__ import annotations
@@ -61,6 +64,8 @@ class QueryFailed(DatabaseError):
 
     def __init__(self, path: str, *, reason: str, name: str) -> None:
         hint = "try again; if it lasts, look at that process" if name.startswith("BUSY") else "df ."
+        #: Whether the rows themselves were at fault, and not the database.
+        self.by_rule = name.startswith(("CONSTRAINT", "MISMATCH", "TOOBIG"))
         super().__init__(f"{path} {reason}", hint=hint, file=path, sqlite=name)
 
 
@@ -279,4 +284,44 @@ class StepParked(StateError):
             plan=plan,
             reason=reason,
             parked_at=parked_at,
+        )
+
+
+class PeopleOnly(StateError):
+    """What a person has to judge is not for the worker whose work it is."""
+
+    code = "E068"
+
+    def __init__(self, command: str) -> None:
+        super().__init__(
+            f"this is for people, and TUGCODE_ATTEMPT says that a worker runs {command}",
+            hint="tugcode state review",
+        )
+
+
+class PlansRecorded(StateError):
+    """An import adds plans and changes none."""
+
+    code = "E064"
+
+    def __init__(self, plans: Sequence[str]) -> None:
+        super().__init__(
+            f"these plans have a state here already: {listing(plans)}; nothing was imported",
+            hint=f"tugcode state show {quoted(plans[0])}",
+            plans=list(plans),
+        )
+
+
+class BadImport(StateError):
+    """Not one row of it was taken."""
+
+    code = "E069"
+
+    def __init__(self, name: str, problem: str, *, line: int | None = None) -> None:
+        where = f"{name}:{line}" if line else name
+        super().__init__(
+            f"{where} {problem}; nothing was imported",
+            hint="tugcode state import --help",
+            file=name,
+            line=line,
         )

@@ -70,7 +70,7 @@ def _each(call: Call) -> list[Entry]:
     for kind in KINDS:
         words = call.words(kind)
         pairs = zip(words[::2], words[1::2], strict=True)
-        found += [{"kind": kind, "ordinal": _ordinal(n), "status": s} for n, s in pairs]
+        found += [{"kind": kind, "ordinal": ordinal(n), "status": s} for n, s in pairs]
     return found
 
 
@@ -80,7 +80,7 @@ def _single(call: Call) -> list[Entry]:
         return []
     if any(word is None for word in given):
         raise _usage("--kind, --ordinal and --status go together")
-    return [{"kind": given[0], "ordinal": _ordinal(given[1] or ""), "status": given[2]}]
+    return [{"kind": given[0], "ordinal": ordinal(given[1] or ""), "status": given[2]}]
 
 
 def _all(call: Call) -> list[Entry]:
@@ -92,7 +92,8 @@ def _all(call: Call) -> list[Entry]:
     return [*found, {"status": status}] if status is not None else found
 
 
-def _ordinal(word: str) -> object:
+def ordinal(word: str) -> object:
+    """The number that a word is, if it is one."""
     # Anything else stays as it is, and is refused where the valid range is known.
     return int(word) if word.isascii() and word.isdecimal() and len(word) < 10 else word
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tugtool.cli.grammar import Command, Option
+from tugtool.cli.grammar import Argument, Command, Option
 from tugtool.cli.table_state import ANY_PLAN, ATTEMPT, PLAN, REASON, STEP, WORKTREE
 
 COMMANDS = (
@@ -105,5 +105,101 @@ answer says what is missing.""",
             ("tugcode state restore", "the database is lost"),
             ("tugcode state restore --from .tugtool/state.db", "the older copy is the right one"),
         ),
+    ),
+    Command(
+        "state review",
+        "state_review",
+        "what waits for a person, and what the person says to it",
+        description="""\
+Lists deferred items and parked steps, of one plan or of all that are not archived. --accept
+makes deferred items completed, with your name; --reject sends them back to be done, and a
+completed step with them. With --step alone all deferred items of the step and its substeps
+are meant. Both are refused to a worker (TUGCODE_ATTEMPT is set).""",
+        arguments=(
+            Argument("plan", "the plan; all plans if left out", kind="plan", optional=True),
+        ),
+        options=(
+            Option("--accept", "", "the items are good as they are"),
+            Option("--reject", "", "the items have to be done; needs --note"),
+            Option("--step", "ANCHOR", "the step or substep that is judged", kind="step"),
+            Option("--kind", "KIND", "one item: its kind", choices=("task", "test", "checkpoint")),
+            Option("--ordinal", "N", "one item: its number within its kind"),
+            Option("--note", "TEXT", "why; kept and shown"),
+            WORKTREE,
+        ),
+        examples=(
+            ("tugcode state review", "what waits for me"),
+            (
+                "tugcode state review parser --accept --step step-3 --kind checkpoint --ordinal 0",
+                "I have looked: it is good",
+            ),
+            (
+                'tugcode state review parser --reject --step step-3 --note "too slow"',
+                "all that was deferred there has to be done",
+            ),
+        ),
+    ),
+    Command(
+        "state archive",
+        "state_records",
+        "put a done or abandoned plan out of the way",
+        description="""\
+It leaves the views that show all plans, and hands out nothing. Never one with a live claim.""",
+        arguments=(ANY_PLAN,),
+        options=(Option("--undo", "", "bring it back"), WORKTREE),
+        examples=(
+            ("tugcode state archive parser", "we are through with it"),
+            ("tugcode state archive parser --undo", "or not"),
+        ),
+    ),
+    Command(
+        "state prune",
+        "state_records",
+        "drop the records of plans that are gone",
+        description="""\
+Plans whose file is on no branch, local or remote-tracking, and in no worktree. Never one with
+a live claim. What is dropped is first exported to a file under git's own directory, from
+which `state import` takes it back.""",
+        options=(
+            Option("--done", "", "also plans whose steps are all completed"),
+            Option("--dry-run", "", "only say what would be dropped"),
+            WORKTREE,
+        ),
+        examples=(
+            ("tugcode state prune --dry-run", "what could go"),
+            ("tugcode state prune --done", "tidy up"),
+        ),
+    ),
+    Command(
+        "state export",
+        "state_records",
+        "write the state down as JSON lines",
+        description="""\
+Everything that is recorded, at one moment: a header, one line per row, and a last line that
+says how many. The same with --json. `state import` reads it back.""",
+        arguments=(
+            Argument("plan", "the plan; all plans if left out", kind="plan", optional=True),
+        ),
+        options=(
+            Option("--output", "FILE", "write to a new file instead", kind="file"),
+            WORKTREE,
+        ),
+        examples=(
+            ("tugcode state export --output state.jsonl", "keep everything"),
+            ("tugcode state export parser", "one plan, to standard output"),
+        ),
+    ),
+    Command(
+        "state import",
+        "state_records",
+        "take what was exported",
+        description="""\
+All of it or nothing: a file that is cut off, or has a row that cannot be, is refused with its
+line. So is a plan that has a state here already.""",
+        arguments=(
+            Argument("file", "the export; standard input if left out", kind="file", optional=True),
+        ),
+        options=(WORKTREE,),
+        examples=(("tugcode state import state.jsonl", "bring it back"),),
     ),
 )

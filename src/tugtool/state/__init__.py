@@ -17,24 +17,35 @@ if TYPE_CHECKING:
     from tugtool.state.freeing import release, reopen, reset
     from tugtool.state.history import log
     from tugtool.state.holding import heartbeat, start
+    from tugtool.state.importing import import_
+    from tugtool.state.pruning import prune
     from tugtool.state.restoring import restore
+    from tugtool.state.reviewing import accept, reject, review
     from tugtool.state.setup import init
+    from tugtool.state.upkeep import archive, export
     from tugtool.state.views import ready, show
 
 _HOMES = {
+    "accept": "reviewing",
+    "archive": "upkeep",
     "artifact": "checklist",
     "claim": "claiming",
     "complete": "finishing",
+    "export": "upkeep",
     "heartbeat": "holding",
+    "import_": "importing",
     "init": "setup",
     "log": "history",
     "pause": "flow",
+    "prune": "pruning",
     "ready": "views",
+    "reject": "reviewing",
     "release": "freeing",
     "reopen": "freeing",
     "reset": "freeing",
     "restore": "restoring",
     "resume": "flow",
+    "review": "reviewing",
     "show": "views",
     "start": "holding",
     "stats": "counting",
@@ -43,19 +54,26 @@ _HOMES = {
 }
 
 __all__ = [
+    "accept",
+    "archive",
     "artifact",
     "claim",
     "complete",
+    "export",
     "heartbeat",
+    "import_",
     "init",
     "log",
     "pause",
+    "prune",
     "ready",
+    "reject",
     "release",
     "reopen",
     "reset",
     "restore",
     "resume",
+    "review",
     "show",
     "start",
     "stats",

@@ -63,7 +63,7 @@ def update(
         changed, reasons = _apply(tx, plan, items, wanted)
         _tell(tx, plan, anchor, top, owner, changed, reasons)
         until = record.renew(tx, plan, top)
-        _settle_substeps(tx, plan, row, top, until, owner)
+        _settle_substeps(tx, plan, row, top, owner)
         counts = _counts(tx.all(sql.ITEMS, anchor=anchor))
     return {
         "updated": len(changed),
@@ -290,9 +290,7 @@ def _tell(
         ripple.progress(tx, plan, top["anchor"])
 
 
-def _settle_substeps(
-    tx: Transaction, plan: str, row: Row, top: Row, until: str, owner: str
-) -> None:
+def _settle_substeps(tx: Transaction, plan: str, row: Row, top: Row, owner: str) -> None:
     """Substeps follow their items: done when all are closed, not done when one is open."""
     members = [row] if row is not top else tx.all(sql.SUBSTEPS, anchor=top["anchor"])
     for listed in members:
@@ -303,7 +301,7 @@ def _settle_substeps(
             ripple.close_substep(tx, plan, substep, actor=owner, because=because)
             ripple.completed(tx, plan, substep, actor=owner)
         elif substep["status"] == "completed" and _has_open(tx, plan, substep):
-            _revive(tx, plan, substep, top, until, owner)
+            revive(tx, plan, substep, actor=owner)
 
 
 def _has_open(tx: Transaction, plan: str, substep: Row) -> bool:
@@ -311,18 +309,20 @@ def _has_open(tx: Transaction, plan: str, substep: Row) -> bool:
     return any(item["status"] not in ripple.CLOSED for item in items)
 
 
-def _revive(tx: Transaction, plan: str, substep: Row, top: Row, until: str, owner: str) -> None:
+def revive(tx: Transaction, plan: str, substep: Row, *, actor: str) -> None:
+    """A completed substep of which something is open again is held as its step is."""
+    anchor, top = substep["anchor"], record.step_row(tx, plan, substep["parent_anchor"])
     tx.run(
         sql.REVIVE_SUBSTEP,
-        anchor=substep["anchor"],
-        owner=owner,
+        anchor=anchor,
+        owner=top["claimed_by"],
         claimed_at=top["claimed_at"],
-        until=until,
+        until=top["lease_expires_at"],
+        seen_at=top["heartbeat_at"],
     )
     ripple.reopened(tx, plan, substep)
-    anchor, number = substep["anchor"], top["attempt"]
     status = record.step_row(tx, plan, anchor)["status"]
-    by = {"actor": owner, "attempt": number}
+    by = {"actor": actor, "attempt": top["attempt"]}
     record.note(tx, plan, "substep_reopened", anchor=anchor, **by, status=status)
 
 

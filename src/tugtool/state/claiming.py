@@ -66,6 +66,7 @@ def claim(
         replayed = _replay(tx, plan, request)
         if replayed is not None:
             return replayed
+        record.refuse_archived(row)
         record.refuse_drift(tx, row, copy)
         if row["paused_at"] is not None:
             return _nothing(tx, plan, row, "paused")

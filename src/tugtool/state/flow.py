@@ -26,6 +26,7 @@ def resume(store: Store, plan: str, *, actor: str | None = None) -> Data:
 def _set(store: Store, plan: str, *, paused: bool, actor: str | None) -> Data:
     with store.write(plan) as tx:
         row = record.plan_row(tx, plan)
+        record.refuse_archived(row)
         if paused and row["status"] != "active":
             needed = "only an active plan can be paused"
             raise WrongStatus(plan, None, status=row["status"], needed=needed)

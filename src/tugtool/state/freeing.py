@@ -87,14 +87,8 @@ def reopen(
         if step["status"] != "completed":
             needed = "only a completed step can be reopened"
             raise WrongStatus(plan, anchor, status=step["status"], needed=needed)
-        dependents = _built_on(tx, plan, step)
-        if dependents and not force:
-            raise NotReady(plan, anchor, dependents=dependents)
-        was = {"commit": step["commit_hash"], "completed_by": step["completed_by"]}
-        by = {"actor": actor, "attempt": step["attempt"]}
-        items = _undo(tx, plan, step)
-        record.note(tx, plan, "reopen", anchor=anchor, **by, reason=reason, items=items, **was)
-        status = record.settle(tx, plan)
+        dependents = send_back(tx, plan, step, reason=reason, force=force, actor=actor)
+        status = record.plan_row(tx, plan)["status"]
     return {
         "reopened": True,
         "plan_path": plan,
@@ -104,6 +98,21 @@ def reopen(
         "was_commit": step["commit_hash"],
         "plan_status": status,
     }
+
+
+def send_back(
+    tx: Transaction, plan: str, step: Row, *, reason: str, force: bool, actor: str | None
+) -> list[str]:
+    """Undo a completed step; the steps that were built on it, which only force overrides."""
+    anchor, dependents = step["anchor"], _built_on(tx, plan, step)
+    if dependents and not force:
+        raise NotReady(plan, anchor, dependents=dependents)
+    was = {"commit": step["commit_hash"], "completed_by": step["completed_by"]}
+    by = {"actor": actor, "attempt": step["attempt"]}
+    items = _undo(tx, plan, step)
+    record.note(tx, plan, "reopen", anchor=anchor, **by, reason=reason, items=items, **was)
+    record.settle(tx, plan)
+    return dependents
 
 
 def _refuse_substep(plan: str, step: Row, verb: str) -> None:

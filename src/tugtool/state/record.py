@@ -114,6 +114,13 @@ def refuse_stranger(plan: str, top: Row, owner: str) -> None:
         raise NotOwner(plan, top["anchor"], owner=top["claimed_by"], caller=owner)
 
 
+def refuse_archived(row: Row) -> None:
+    """E050: an archived plan hands out nothing, and is neither paused nor resumed."""
+    if row["status"] == "archived":
+        needed = "tugcode state archive --undo brings it back"
+        raise WrongStatus(row["plan_path"], None, status="archived", needed=needed)
+
+
 def refuse_drift(tx: Transaction, row: Row, copy: PlanCopy) -> None:
     """E048: the caller works from another text than the one that was agreed."""
     found = copy.hash_in(tx)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import TracebackType
     from typing import Any, Protocol, Self
 
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
         def all(self, statement: str, **values: object) -> list[Row]:
             """Every row."""
+
+        def each(self, statement: str, **values: object) -> Iterator[Row]:
+            """One row after the other, as they are asked for."""
 
         def value(self, statement: str, **values: object) -> Any:
             """The first column of the first row."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 #: "Tug1": how we recognise a database of ours.
 APPLICATION_ID = 0x54756731
-VERSION = FIRST_VERSION = 10
+FIRST_VERSION = 10
+VERSION = 11
 
 _TIME = "length({0}) = 24 and {0} like '____-__-__T__:__:__.___Z'"
 
@@ -19,6 +20,12 @@ def _time(column: str, rule: str = "") -> str:
     check = _TIME.format(column)
     return f"{column} text {rule} check ({column} is null or ({check}))".replace("  ", " ")
 
+
+# Few of all items are deferred, and people ask for those of every plan at once.
+_ITEMS_DEFERRED = """
+create index items_deferred on checklist_items (plan_path, step_anchor)
+ where status = 'deferred'
+"""
 
 TABLES = (
     f"""
@@ -215,8 +222,9 @@ create index attempts_held on attempts (plan_path, step_anchor)
 create unique index attempt_requests on attempts (plan_path, worktree, request_id)
  where request_id is not null
 """,
+    _ITEMS_DEFERRED,
 )
 
-#: (version it leads to, statements), oldest first; none yet: this is the first. A table is
-#: changed by making it anew, so that a fresh database and a migrated one are the same.
-MIGRATIONS: tuple[tuple[int, tuple[str, ...]], ...] = ()
+#: (version it leads to, statements), oldest first. A table is changed by making it anew, so
+#: that a fresh database and a migrated one are the same.
+MIGRATIONS: tuple[tuple[int, tuple[str, ...]], ...] = ((11, (_ITEMS_DEFERRED,)),)

@@ -197,12 +197,14 @@ update steps
  where plan_path = :plan and anchor = :anchor
 """
 
-# A substep whose item was reopened is its holder's again, as far as it had got.
+# A substep whose item was reopened is its holder's again, as far as it had got, or nobody's.
 REVIVE_SUBSTEP = """
 update steps
-   set status = case when started_at is null then 'claimed' else 'in_progress' end,
+   set status = case when cast(:owner as text) is null then 'pending'
+                     when started_at is null then 'claimed' else 'in_progress' end,
+       started_at = case when cast(:owner as text) is not null then started_at end,
        claimed_by = :owner, claimed_at = :claimed_at, lease_expires_at = :until,
-       heartbeat_at = :now, completed_at = null, completed_by = null, commit_hash = null,
+       heartbeat_at = :seen_at, completed_at = null, completed_by = null, commit_hash = null,
        complete_reason = null
  where plan_path = :plan and anchor = :anchor
 """

@@ -1,0 +1,121 @@
+"""What waits for a person, and what the person says to it: state review."""
+
+from __future__ import annotations
+
+from tugtool import config, git, state
+from tugtool.cli.output import Answer, clean
+from tugtool.cli.place import Place, said
+from tugtool.errors import Usage, quoted
+from tugtool.state_errors import PeopleOnly
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tugtool.cli.parse import Call
+
+    Data = dict[str, object]
+
+_JUDGING = ("step", "kind", "ordinal", "note")
+
+
+def state_review(call: Call) -> Answer:
+    """List what waits for a person, or settle some of it."""
+    accept, reject = call.flag("accept"), call.flag("reject")
+    _refuse_odd(call, accept, reject)
+    if accept or reject:
+        return _judged(call, accepting=accept)
+    place = Place(call)
+    named = call.text("plan") is not None
+    if not named and not place.store.exists():
+        data: Data = {"deferred_items": [], "parked_steps": []}
+        data |= {"deferred_count": 0, "parked_count": 0}
+    else:
+        data = state.review(place.store, place.plan() if named else None)
+    return Answer(data, lambda: "".join(f"{line}\n" for line in _listed(data)))
+
+
+def _refuse_odd(call: Call, accept: bool, reject: bool) -> None:
+    given = [f"--{key}" for key in _JUDGING if key in call.values]
+    problem = None
+    if accept and reject:
+        problem = "--accept and --reject exclude each other"
+    elif not (accept or reject):
+        problem = f"{given[0]} goes with --accept or --reject" if given else None
+    elif "--step" not in given:
+        problem = "--accept and --reject need --step ANCHOR"
+    elif ("--kind" in given) != ("--ordinal" in given):
+        problem = "--kind and --ordinal go together"
+    elif reject and not (call.text("note") or "").strip():
+        problem = "--reject needs --note TEXT: whoever does it again should know why"
+    if problem:
+        raise Usage(problem, command="state review")
+
+
+def _judged(call: Call, *, accepting: bool) -> Answer:
+    from tugtool.cli import batch
+
+    # A gate for people must ask who calls: a worker would judge its own work.
+    if config.has_attempt():
+        raise PeopleOnly(f"review --{'accept' if accepting else 'reject'}")
+    place = Place(call)
+    kind, word, note = call.text("kind"), call.text("ordinal"), call.text("note")
+    ordinal = None if word is None else batch.ordinal(word)
+    which = (place.store, place.plan(), place.step())
+    by = git.user_name(place.repo.worktree) or config.login_name()
+    if accepting:
+        data = state.accept(*which, by=by, kind=kind, ordinal=ordinal, note=note)
+        word = "accepted before:" if data["already"] else "accepted"
+    else:
+        data = state.reject(*which, by=by, kind=kind, ordinal=ordinal, note=note or "")
+        word = "rejected"
+    items = data["items"]
+    assert isinstance(items, list)
+    names = ", ".join(f"{each['step_anchor']} {each['kind']} {each['ordinal']}" for each in items)
+    again = "; the step is to be done again" if data["reopened"] else ""
+    return said(data, f"{word} {names}{again}")
+
+
+def _listed(data: Data) -> Iterator[str]:
+    items, parked = data["deferred_items"], data["parked_steps"]
+    assert isinstance(items, list)
+    assert isinstance(parked, list)
+    plans = dict.fromkeys(each["plan_path"] for each in (*items, *parked))
+    for plan in sorted(plans):
+        yield clean(plan)
+        yield from _items(plan, [each for each in items if each["plan_path"] == plan])
+        for each in parked:
+            if each["plan_path"] == plan:
+                yield from _parked(plan, each)
+    if not plans:
+        yield "nothing waits for a person"
+    else:
+        yield f"waiting for a person: deferred items: {len(items)}, parked steps: {len(parked)}"
+
+
+def _items(plan: str, items: list[Data]) -> Iterator[str]:
+    step = None
+    for each in items:
+        anchor = str(each["step_anchor"])
+        if anchor != step:
+            step = anchor
+            yield clean(f"  {anchor}: {each['step_title']} [{each['step_status']}]")
+        yield clean(f"    {each['kind']} {each['ordinal']}: {each['text']}")
+        by = f" by {each['deferred_by']}" if each["deferred_by"] else ""
+        because = each["reason"] or "no reason was given"
+        yield clean(f"      deferred {each['deferred_at']}{by}: {because}")
+        which = f"--step {quoted(anchor)} --kind {each['kind']} --ordinal {each['ordinal']}"
+        yield clean(f"      tugcode state review {quoted(plan)} --accept {which}")
+
+
+def _parked(plan: str, step: Data) -> Iterator[str]:
+    anchor, last = str(step["step_anchor"]), step["last_attempt"]
+    assert isinstance(last, dict)
+    yield clean(f"  {anchor}: {step['step_title']} [parked]")
+    yield clean(f"    parked {step['parked_at']}: {step['reason']}")
+    ended = f"ended as {last['outcome']}" if last["outcome"] else "still holds it"
+    times = f"{step['attempts']} attempt{'s' if step['attempts'] != 1 else ''}"
+    yield clean(f"    {times}; the last, by {last['worktree']}, {ended}")
+    for each in last["left"]:
+        yield clean(f"    {each['kind']}: {each['summary']}")
+    yield clean(f"    tugcode state reset {quoted(plan)} {quoted(anchor)}")

@@ -1,0 +1,303 @@
+"""import: what `export` wrote becomes rows again, all of it or nothing.
+
+The file is read twice: once to see that every line of it is sound, before anybody has to
+wait for us, and once to take the rows.
+"""
+
+from __future__ import annotations
+
+import posixpath
+
+from tugtool import jsontext
+from tugtool.state.upkeep import FORMAT, FORMAT_VERSION
+from tugtool.state_errors import BadImport, NewerDatabase, PlansRecorded, QueryFailed
+from tugtool.store import schema, sql, sql_records
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO, NoReturn
+
+    from tugtool.store import Store, Transaction
+
+    Data = dict[str, object]
+
+#: One row of a plan's text, with every letter escaped; more is no export of ours.
+LONGEST_LINE = 1 << 30
+_MOST = 1 << 63
+_NUMBERS = {"int": (int,), "real": (int, float)}
+
+
+class _Taken(Exception):
+    """A number that rows of this file would keep is another row's here."""
+
+
+def import_(store: Store, source: BinaryIO, *, name: str = "the import") -> Data:
+    """Take the plans of an export, which must not be here yet. For people.
+
+    Rows keep their numbers, unless one is taken here; then all get new ones, in their order.
+    `source` is read twice; `name` is what it is called in refusals.
+    """
+    plans, counts = _looked_through(source, name)
+    store.create()
+    try:
+        recounted = _take(store, source, name, plans, renumber=False)
+        renumbered = False
+    except _Taken:
+        recounted = _take(store, source, name, plans, renumber=True)
+        renumbered = True
+    return {
+        "imported": True,
+        "plans": plans,
+        "rows": sum(counts.values()),
+        "tables": counts,
+        "renumbered": renumbered,
+        "recounted": recounted,
+    }
+
+
+def _take(
+    store: Store, source: BinaryIO, name: str, plans: list[str], *, renumber: bool
+) -> list[str]:
+    """Insert every row in one transaction; the plans whose counts had to be put right."""
+    with store.write(plans[0] if plans else "") as tx:
+        recorded = [plan for plan in plans if tx.first(sql.PLAN, plan=plan) is not None]
+        if recorded:
+            raise PlansRecorded(recorded)
+        taker = _Taker(tx, renumber=renumber)
+        for line, table, row in _again(source):
+            try:
+                taker.take(table, row)
+            except QueryFailed as error:
+                if error.by_rule:
+                    problem = f"has a row of {table} that cannot be: {error.message}"
+                    raise BadImport(name, problem, line=line) from error
+                raise
+        return [plan for plan in plans if _settle(tx, plan, name)]
+
+
+class _Taker:
+    """Puts rows into the tables; remembers what artifacts are called now."""
+
+    def __init__(self, tx: Transaction, *, renumber: bool) -> None:
+        self._tx = tx
+        self._renumber = renumber
+        self._artifacts: dict[object, object] = {}
+
+    def take(self, table: str, row: Data) -> None:
+        number = sql_records.NUMBERED.get(table)
+        if number is None or not self._renumber:
+            if not self._tx.run(sql_records.KEEP[table], **row):
+                raise _Taken
+            return
+        if table == "events":
+            row = {**row, "detail": self._detail(str(row["detail"]))}
+        now = self._tx.value(sql_records.RENUMBER[table], **row)
+        if table == "step_artifacts":
+            self._artifacts[row[number]] = now
+
+    def _detail(self, text: str) -> str:
+        """What an event tells, with the artifact it speaks of under its present number."""
+        detail = _json(text)
+        assert isinstance(detail, dict)
+        known = detail.get("artifact_id")
+        if isinstance(known, int) and known in self._artifacts:
+            return jsontext.encode({**detail, "artifact_id": self._artifacts[known]})
+        return text
+
+
+_IMPOSSIBLE = {
+    sql_records.NO_COUNTS: "has no row of plan_counts",
+    sql_records.NESTED_TOO_DEEP: "is a substep of a substep",
+    sql_records.HELD_OTHERWISE: "is not held as its step is",
+    sql_records.ATTEMPTS_ASTRAY: "and its attempts do not fit each other",
+    sql_records.PARKED_UNTRIED: "is parked, and nobody tried or said why",
+}
+
+
+def _settle(tx: Transaction, plan: str, name: str) -> bool:
+    """Refuse rows that do not fit each other; put right what is only counted."""
+    for statement, problem in _IMPOSSIBLE.items():
+        found = tx.value(statement, plan=plan)
+        if found is not None:
+            raise BadImport(name, f"has a record of {plan} that cannot be: {found} {problem}")
+    waiting = {row["anchor"]: row["open_deps"] for row in tx.all(sql_records.WAITING, plan=plan)}
+    changed = False
+    for row in tx.all(sql_records.COUNTED, plan=plan):
+        right = waiting.get(row["anchor"], 0)
+        if row["open_deps"] != right:
+            changed = True
+            tx.run(sql_records.SET_OPEN_DEPS, plan=plan, anchor=row["anchor"], open_deps=right)
+    counts = dict(tx.one(sql_records.COUNT_STEPS, plan=plan))
+    told = tx.one(sql.PLAN, plan=plan)
+    if any(told[key] != value for key, value in counts.items()):
+        changed = True
+        tx.run(sql_records.SET_COUNTS, plan=plan, **counts)
+    status = "done" if counts["steps_done"] == counts["steps_total"] else "active"
+    if told["status"] not in (status, "archived"):
+        changed = True
+        tx.run(sql.SET_STATUS, plan=plan, status=status)
+    return changed
+
+
+def _looked_through(source: BinaryIO, name: str) -> tuple[list[str], dict[str, int]]:
+    """Which plans the file has, and how many rows of each table."""
+    plans: list[str] = []
+    counts = dict.fromkeys(sql_records.COLUMNS, 0)
+    for _, table, row in _Reader(source, name).rows():
+        counts[table] += 1
+        if table == "plans":
+            plans.append(str(row["plan_path"]))
+    return plans, counts
+
+
+def _again(source: BinaryIO) -> Iterator[tuple[int, str, Data]]:
+    """The rows once more, as they were found sound: others wait while they are taken."""
+    from json import loads
+
+    source.seek(0)
+    source.readline()
+    number = 1
+    while "end" not in (line := loads(source.readline())):
+        number += 1
+        yield number, line["table"], line["row"]
+
+
+class _Reader:
+    """The rows of an export, each found sound by itself; refuses with the line."""
+
+    def __init__(self, source: BinaryIO, name: str) -> None:
+        source.seek(0)
+        self._source = source
+        self._name = name
+        self._line = 0
+        self._plans: set[object] = set()
+        self._last = dict.fromkeys(sql_records.NUMBERED, 0)
+
+    def rows(self) -> Iterator[tuple[int, str, Data]]:
+        """Line, table and values of every row, between a header and a footer that fits."""
+        self._header(self._next())
+        count = 0
+        while "end" not in (line := self._next()):
+            table, row = self._row(line)
+            count += 1
+            yield self._line, table, row
+        if set(line) != {"end", "rows"} or line["rows"] != count:
+            self._refuse(f"ends after {count} rows, and says {line.get('rows')!r:.40}")
+        if self._source.read(1):
+            self._line += 1
+            self._refuse("goes on after its end")
+
+    def _refuse(self, problem: str) -> NoReturn:
+        raise BadImport(self._name, problem, line=self._line)
+
+    def _next(self) -> Data:
+        self._line += 1
+        data = self._source.readline(LONGEST_LINE + 1)
+        if not data:
+            self._refuse("is cut off: its last line is missing")
+        if len(data) > LONGEST_LINE:
+            self._refuse(f"has a line of over {LONGEST_LINE} bytes")
+        try:
+            found = _json(data.decode())
+        except (ValueError, RecursionError) as error:
+            self._refuse(f"is not JSON: {error!s:.200}")
+        if not isinstance(found, dict):
+            self._refuse("is not a JSON object")
+        return found
+
+    def _header(self, line: Data) -> None:
+        if line.get("format") != FORMAT:
+            self._refuse("is not the first line of an export")
+        version = line.get("format_version")
+        if type(version) is not int or version != FORMAT_VERSION:
+            known = f"this Tugtool knows {FORMAT_VERSION}"
+            self._refuse(f"has the format version {version!r:.40}; {known}")
+        found = line.get("schema_version")
+        if type(found) is not int or found < schema.FIRST_VERSION:
+            self._refuse(f"has the schema version {found!r:.40}, which never existed")
+        if found > schema.VERSION:
+            raise NewerDatabase(self._name, found=found, known=schema.VERSION)
+
+    def _row(self, line: Data) -> tuple[str, Data]:
+        table, row = line.get("table"), line.get("row")
+        if set(line) != {"table", "row"} or not isinstance(row, dict):
+            self._refuse("is neither a row nor the end")
+        if not isinstance(table, str) or table not in sql_records.COLUMNS:
+            self._refuse(f"is of a table that does not exist: {table!r:.60}")
+        columns = sql_records.COLUMNS[table]
+        if set(row) != set(columns):
+            odd = ", ".join(sorted(set(row) ^ set(columns)))
+            self._refuse(f"has too many or too few columns of {table}: {odd:.200}")
+        for column, (kind, empty) in columns.items():
+            if not (_fits(row[column], kind) or (empty and row[column] is None)):
+                self._refuse(f"has a {column} that is no {kind}: {row[column]!r:.60}")
+        self._judge(table, row)
+        return table, row
+
+    def _judge(self, table: str, row: Data) -> None:
+        """What no column's type says: whose row it is, its number, and what an event tells."""
+        plan = str(row["plan_path"])
+        if table == "plans":
+            if not _is_key(plan):
+                self._refuse(f"has a plan outside the repository: {plan!r:.200}")
+            self._plans.add(plan)
+        elif plan not in self._plans:
+            # It would become part of a plan that somebody else has here.
+            self._refuse(f"belongs to a plan that is not in the file: {plan!r:.200}")
+        number = sql_records.NUMBERED.get(table)
+        if number is not None:
+            value = row[number]
+            assert isinstance(value, int)
+            if value <= self._last[table]:
+                self._refuse(f"has a {number} that does not grow: {value}")
+            self._last[table] = value
+        if table == "events" and not _is_object(str(row["detail"])):
+            self._refuse("has a detail that is no JSON object")
+
+
+def _is_key(path: str) -> bool:
+    plain = path == posixpath.normpath(path) and "\0" not in path
+    return plain and not path.startswith(("/", "../")) and path not in (".", "..", "")
+
+
+def _fits(value: object, kind: str) -> bool:
+    if kind == "text":
+        return isinstance(value, str) and _is_text(value)
+    # True is 1 to Python, and no number to anybody else.
+    if type(value) not in _NUMBERS[kind]:
+        return False
+    assert isinstance(value, int | float)
+    return -_MOST <= value < _MOST
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(_json(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _json(text: str) -> object:
+    import json
+
+    return json.loads(text, parse_constant=_no_number, object_pairs_hook=_once)
+
+
+def _no_number(word: str) -> object:
+    raise ValueError(f"{word} is no number")
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands twice")
+    return found
