@@ -141,6 +141,17 @@ def test_what_is_parked_and_paused_says_so(scene):
     assert '[pending] (parked: "the staging server is down until Monday")' in text
 
 
+def test_a_holder_on_its_last_attempt_is_at_work_until_it_is_lost(scene):
+    plan = scene("at_work")
+    step = plan["steps"][1]
+    step["parked_at"], step["park_reason"] = plan["as_of"], "5 claims without progress"
+    text = drawn(plan, 120).text()
+    assert "→ step-1 - " in text
+    assert '(claimed by tugplan__cache-1; parked: "5 claims without progress")' in text
+    step["lease_expired"] = True
+    assert "‖ step-1 - " in drawn(plan, 120).text()
+
+
 def test_the_reader_of_a_file_gets_every_name_and_whole_lines(scene):
     plan = scene("sixty")
     blockers = ", ".join(f"step-{n}" for n in range(31, 60))

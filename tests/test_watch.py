@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 
@@ -172,6 +173,20 @@ def test_stopped_with_ctrl_z_it_gives_the_terminal_back_and_takes_it_again(
     run(f"stty -g >{tmp_path}/after")
     settings = [(tmp_path / name).read_text() for name in ("before", "stopped", "after")]
     assert settings[0] == settings[1] == settings[2]
+
+
+def test_stopped_by_force_it_takes_the_terminal_again_and_still_gives_it_back(watching):
+    seen = watching()
+    seen.process.send_signal(signal.SIGSTOP)
+    os.waitpid(seen.process.pid, os.WUNTRACED)
+    termios.tcsetattr(seen.slave, termios.TCSANOW, seen.settings)  # as a shell does
+    seen.stream.feed(b"\x1b[?1049l\x1b[?25hshell> ")
+    seen.process.send_signal(signal.SIGCONT)
+    seen.until_text("1 at work")
+    assert (seen.display.shown, seen.display.cursor.hidden) == (OTHER, True)
+    seen.press("q")  # a line that has not ended, unless keys come one by one
+    assert seen.end() == 0
+    assert seen.is_as_it_was()
 
 
 def test_a_database_that_is_away_for_a_while_is_said_and_watched_on(place, watching):

@@ -126,12 +126,13 @@ def stand(step: Data) -> str:
     """How a step stands, in one word: a key of the table of looks."""
     if step["status"] == "completed":
         return "done"
+    lost = "gone" if step["holder_gone"] else "expired" if step["lease_expired"] else ""
+    if step["claimed_by"] and not lost:
+        # Also on the last attempt before it would be handed out no more.
+        return "work"
     if step["parked_at"]:
         return "parked"
-    if step["claimed_by"]:
-        alarm = "gone" if step["holder_gone"] else "expired" if step["lease_expired"] else ""
-        return alarm or "work"
-    return "blocked" if step["waiting_for"] else "ready"
+    return lost or ("blocked" if step["waiting_for"] else "ready")
 
 
 class Drawer:
@@ -195,7 +196,7 @@ class Drawer:
             holder = said(short_name(step["claimed_by"], self.look.root))
             remarks.append((style, f"claimed{FIRM}by{FIRM}{holder}{again}"))
         if step["parked_at"]:
-            remarks.append((style, f'parked: "{said(step["park_reason"])}"'))
+            remarks.append(("warn", f'parked: "{said(step["park_reason"])}"'))
         if step["waiting_for"]:
             remarks.append((style, f"blocked{FIRM}by:{FIRM}{self._names(step['waiting_for'])}"))
         if step["complete_reason"]:

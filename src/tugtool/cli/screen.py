@@ -6,6 +6,7 @@ terminal can be given back whole.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -121,6 +122,11 @@ class Screen:
             return "interrupt"
         if signal.SIGTSTP in numbers:
             self._pause()
+        elif signal.SIGCONT in numbers:
+            # Stopped without being asked: the shell has had the terminal meanwhile.
+            self._enter()
+        # What was drawn may have been folded or wiped away.
+        self._shown = ""
         return "resized"
 
     def _pause(self) -> None:
@@ -128,13 +134,19 @@ class Screen:
         self._give_back()
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)
-        # Here again once somebody has said `fg`.
+        # Here again once somebody has said `fg`, which also tells us to continue.
         signal.signal(signal.SIGTSTP, _heard)
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._wake, 4096)
         self._take()
 
     def _take(self) -> None:
         if self._in is not None:
             self._settings = termios.tcgetattr(self._in)
+        self._enter()
+
+    def _enter(self) -> None:
+        if self._in is not None:
             wanted = termios.tcgetattr(self._in)
             # Keys one by one and unseen; Ctrl-C and Ctrl-Z stay signals.
             wanted[3] &= ~(termios.ICANON | termios.ECHO)
