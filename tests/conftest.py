@@ -144,7 +144,7 @@ def lab(tmp_path):
 
     made: list[Lab] = []
 
-    def make(*lines: str, **how: int) -> Lab:
+    def make(*lines: str, **how: int | str) -> Lab:
         made.append(Lab(tmp_path, *lines, **how))
         return made[-1]
 

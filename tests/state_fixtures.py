@@ -18,12 +18,16 @@ from tugtool.errors import TugError
 from tugtool.plan import fingerprint, parser
 from tugtool.state.claiming import Request
 from tugtool.state.record import PlanCopy
+from tugtool.state.revision import Allowed
 from tugtool.store import open_store
 
 KEY = ".tugtool/tugplan-work.md"
 NOON = 1_771_848_000_000  # 2026-02-23T12:00:00.000Z
 LABELS = {"t": ("Tasks", "task"), "e": ("Tests", "test"), "c": ("Checkpoint", "checkpoint")}
-TABLES = ("plans", "steps", "step_deps", "checklist_items", "step_artifacts", "attempts", "events")
+TABLES = (
+    *("plans", "plan_counts", "plan_revisions", "steps", "step_deps", "checklist_items"),
+    *("step_artifacts", "attempts", "events"),
+)
 
 
 def anchor(number: str) -> str:
@@ -140,6 +144,15 @@ class Lab:
 
     def resume(self) -> dict:
         return state.resume(self.store, KEY)
+
+    def revise(self, text: str, *flags: str, dry_run: bool = False) -> dict:
+        """Accept another text: `revise(text, "drop_claimed")`; the caller's copy is that then."""
+        hash, allowed = fingerprint.of(text.encode()), Allowed(**dict.fromkeys(flags, True))
+        new = {"text": text, "hash": hash, "allowed": allowed, "dry_run": dry_run}
+        answer = state.revise(self.store, KEY, parser.parse(text), actor="person", **new)
+        if not dry_run:
+            self.text, self.hash, self.copy = text, hash, PlanCopy("/the/plan.md", hash)
+        return answer
 
     def ready(self) -> dict:
         return state.ready(self.store, KEY)

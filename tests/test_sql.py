@@ -8,10 +8,15 @@ from pathlib import Path
 import pytest
 
 import tugtool
-from tugtool.store import making, schema, sql, sql_history, sql_records
+from tugtool.store import making, schema, sql, sql_history, sql_records, sql_revise
 
 SOURCES = Path(tugtool.__file__).parent
-HOMES = {"sql": sql, "sql_history": sql_history, "sql_records": sql_records}
+HOMES = {
+    "sql": sql,
+    "sql_history": sql_history,
+    "sql_records": sql_records,
+    "sql_revise": sql_revise,
+}
 #: Those that stand there one per table, as `READ events`.
 PER_TABLE = ("READ", "KEEP", "RENUMBER", "DELETE")
 STATEMENTS = {
@@ -77,7 +82,13 @@ PLANS = {
     "RAISE_ATTEMPTS": ["key of steps"],
     "SEEN": ["key of attempts"],
     "END_ATTEMPT": ["key of attempts"],
+    "STEP_ATTEMPTS": ["key of attempts"],
     "REQUESTED": ["attempt_requests"],
+    "RECOUNT_PLAN": ["key of plan_counts"],
+    "REVISE_PLAN": ["key of plans"],
+    "PLACE_STEP": ["key of steps"],
+    "START_STEP_OVER": ["key of steps"],
+    "MOVE_ITEMS_AWAY": ["key of checklist_items"],
     "ARTIFACTS": ["step_artifacts_step"],
     "EVENTS": ["plan_events"],
     "PLAN_EVENTS": ["plan_events", "steps_family"],
@@ -224,7 +235,7 @@ def test_a_statement_uses_its_index_and_reads_no_more_than_it_must(database, nam
 def test_every_statement_that_changes_rows_or_takes_just_one_has_its_plan_asserted():
     changing = {n for n, text in STATEMENTS.items() if text.lstrip().startswith("update")}
     single = {n for n, text in STATEMENTS.items() if "limit" in text}
-    by_key = {"SET_PAUSED", "UNSTART_SUBSTEP", "REVIVE_SUBSTEP"}
+    by_key = {"SET_PAUSED", "UNSTART_SUBSTEP", "REVIVE_SUBSTEP", "PLACE_ITEM"}
     # Of all events, by their number.
     by_key |= {"ALL_EVENTS", "ALL_TAIL", "NEWEST_EVENT"}
     assert changing | single <= set(PLANS) | by_key

@@ -160,6 +160,7 @@ RUNS = {
     "state log": (["state", "log", "small"], {"place", "state_history"}),
     "state stats": (["state", "stats", "small"], {"place", "state_history"}),
     "state show": (["state", "show", "small"], {"place", "sight", "state_look"}),
+    "state diff": (["state", "diff", "small"], {"place", "plan", "state_revise"}),
     "state release": (["state", "release", "small", "step-1"], {"place", "state_admin"}),
     "state reset": (["state", "reset", "small", "step-1"], {"place", "state_admin"}),
     "state reopen": (

@@ -82,8 +82,14 @@ def cut_off(desk: Desk) -> None:
     path.write_text(path.read_text().split("\n")[0] + "\n")
 
 
+def completed_and_rewritten(desk: Desk) -> None:
+    completed(desk)
+    changed(desk)
+
+
 CASES = [
     ("E041", 1, nothing, ("claim", "elsewhere"), 'no plan is called "elsewhere"'),
+    ("E044", 1, completed_and_rewritten, ("init", "work", "--force"), "step-1: it is completed"),
     ("E046", 1, not_a_database, ("claim", "work"), "state.db"),
     ("E047", 1, failing, ("claim", "work"), "no such table"),
     ("E048", 1, changed, ("claim", "work"), "has changed since the plan was initialised"),
@@ -142,6 +148,7 @@ def classes() -> list[type[errors.TugError]]:
 
 ODD = "odd 'plan' ;.md"
 EXAMPLES = [
+    state_errors.RevisionRefused(ODD, refusals=[{"step": "step-1", "why": "w", "flag": "f"}]),
     state_errors.PlanChanged(ODD, file="f", agreed="a", found="b"),
     state_errors.NotOwner(ODD, "step-1", owner="red", caller="blue"),
     state_errors.WrongStatus(ODD, "step-1", status="pending", needed="claim it"),
@@ -174,6 +181,7 @@ def test_every_hint_that_is_a_command_parses_and_is_harmless(error):
     assert call.command is not None
     assert call.command.path in (
         "state show",
+        "state diff",
         "state ready",
         "state why",
         "state init",

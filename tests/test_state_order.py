@@ -190,6 +190,8 @@ def test_init_is_idempotent_and_a_changed_plan_is_said_and_changes_nothing(lab):
         "already_initialized": False,
         "drift": False,
         "restored_from_backup": False,
+        "dry_run": False,
+        "revised": False,
     }
     for hash, drift in ((made.hash, False), ("1" * 64, True)):
         with made.unchanged():

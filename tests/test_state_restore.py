@@ -156,6 +156,8 @@ def test_no_attempt_is_given_out_twice_when_the_database_is_lost_again(desk):
     for _ in range(3):
         given.append(desk.ok("claim", "work")["attempt"])
         _lose(desk)
+        # Which would tell how many there were.
+        (_home(desk) / "mark").unlink()
         desk.ok("restore")
     assert len(set(given)) == 3
 
@@ -263,6 +265,10 @@ def test_an_older_copy_is_refused_and_what_it_lacks_is_named(desk):
     assert [row["step_anchor"] for row in told["lost_steps"]] == ["step-2"]
     assert [p["completed_steps"] for p in told["plans"]] == [1]
     assert Path(told["set_aside"], "state.db").read_bytes() == older.read_bytes()
+    # And once more, before anybody has written through the new one.
+    _lose(desk)
+    shutil.copyfile(older, _database(desk))
+    assert "is an older copy of itself" in desk.text("show").err
 
 
 def test_an_older_copy_without_a_backup_can_be_accepted(desk):

@@ -6,6 +6,7 @@ TugError
 │   ├── QueryFailed         E047  locked too long, disk full, or a statement failed
 │   └── NewerDatabase       E065  made by a newer version; left untouched
 └── StateError
+    ├── RevisionRefused     E044  the plan's new text would undo finished or claimed work
     ├── PlanChanged         E048  the plan file is not the one that was initialised
     ├── NotOwner            E049  somebody else holds the step (exit status 4)
     ├── WrongStatus         E050  the step is not in the status this needs
@@ -28,6 +29,10 @@ from tugtool.errors import TugError, listing, quoted
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+
+#: A message names so many steps; the facts have them all.
+MOST_TOLD = 20
 
 
 class DatabaseError(TugError):
@@ -94,6 +99,24 @@ def _why(plan: str, anchor: str | None) -> str:
     return f"tugcode state why {quoted(plan)} {quoted(anchor)}"
 
 
+class RevisionRefused(StateError):
+    """Nobody has said that this work may go."""
+
+    code = "E044"
+
+    def __init__(self, plan: str, *, refusals: Sequence[Mapping[str, object]]) -> None:
+        lines = [f"{refusal['step']}: {refusal['why']}" for refusal in refusals[:MOST_TOLD]]
+        more = len(refusals) - len(lines)
+        lines += [f"and {more} more"] if more else []
+        first = "the new text undoes work (tugcode state init --help tells what allows that)"
+        super().__init__(
+            "\n".join([first, *lines]),
+            hint=f"tugcode state diff {quoted(plan)}",
+            plan=plan,
+            refusals=list(refusals),
+        )
+
+
 class PlanChanged(StateError):
     """What is carried out must be what was agreed."""
 
@@ -103,7 +126,7 @@ class PlanChanged(StateError):
         what = "has changed since" if found else "is gone since"
         super().__init__(
             f"{file} {what} the plan was initialised",
-            hint=f"tugcode validate {quoted(plan)}",
+            hint=f"tugcode state diff {quoted(plan)}",
             file=file,
             plan=plan,
             agreed_hash=agreed,

@@ -44,7 +44,7 @@ class Seen:
                 "code": "W102",
                 "severity": "warning",
                 "message": "\n".join(_words(plan["plan_hash"], self.changed[plan["plan_path"]])),
-                "hint": f"tugcode validate {quoted(plan['plan_path'])}",
+                "hint": f"tugcode state diff {quoted(plan['plan_path'])}",
                 "file": plan["plan_path"],
             }
             for plan in self.plans

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tugtool import files, state
 from tugtool.cli.output import Answer, clean
 from tugtool.cli.place import Place, said
-from tugtool.errors import Usage
+from tugtool.errors import Usage, quoted
 from tugtool.plan import catalog, fingerprint
 
 TYPE_CHECKING = False
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     Data = dict[str, object]
 
 
+_FORCING = ("force", "reopen_changed", "drop_completed", "drop_claimed", "dry_run")
+
+
 def state_init(call: Call) -> Answer:
     """Record a plan."""
     from tugtool import init as setup
@@ -22,6 +25,10 @@ def state_init(call: Call) -> Answer:
     from tugtool.errors import PlanInvalid
     from tugtool.plan import parser
 
+    if any(call.flag(flag) for flag in _FORCING):
+        from tugtool.cli import state_revise
+
+        state_revise.refuse_loose(call)
     place = Place(call)
     file = catalog.resolve(place.repo, call.text("plan") or "", cwd=call.cwd)
     limit = call.number("max_bytes") or place.settings.number("plan.max_bytes")
@@ -32,19 +39,31 @@ def state_init(call: Call) -> Answer:
     issues = issues_of(parsed, file.key, level)
     if any(issue["severity"] == "error" for issue in issues):
         raise PlanInvalid(file.key, diagnostics=issues)
-    setup.ignore_state(place.repo)
-    done = state.init(place.store, file.key, parsed, text=text, hash=fingerprint.of(data))
+    hash = fingerprint.of(data)
+    if not call.flag("dry_run"):
+        setup.ignore_state(place.repo)
+    if call.flag("force"):
+        return state_revise.forced(
+            call, place, file.key, parsed, text=text, hash=hash, issues=issues
+        )
+    done = state.init(place.store, file.key, parsed, text=text, hash=hash)
+    answer = _recorded(done, len(parsed.steps), issues)
+    return answer if done["already_initialized"] else place.backed_up(answer)
+
+
+def _recorded(done: Data, steps: int, issues: list[Data]) -> Answer:
+    file = str(done["plan_path"])
     what = "was recorded before" if done["already_initialized"] else "is recorded"
-    changed = "; its file has changed since" if done["drift"] else ""
-    text = clean(f"{file.key} {what}: {len(parsed.steps)} steps{changed}") + "\n"
-    restored = done.pop("restored")
+    look = f"; its file has changed since (tugcode state diff {quoted(file)})"
+    changed = look if done["drift"] else ""
+    text = clean(f"{file} {what}: {steps} steps{changed}") + "\n"
+    restored = done.pop("restored", None)
     if isinstance(restored, dict):
         from tugtool.cli import state_restore
 
         issues = [*issues, state_restore.warning(restored)]
         text = state_restore.text(restored) + text
-    answer = Answer(done, lambda: text, issues=issues)
-    return answer if done["already_initialized"] else place.backed_up(answer)
+    return Answer(done, lambda: text, issues=issues)
 
 
 def state_release(call: Call) -> Answer:

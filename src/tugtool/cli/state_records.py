@@ -90,7 +90,8 @@ def state_import(call: Call) -> Answer:
         data = state.import_(place.store, copy, name=name)
     plans = data["plans"]
     assert isinstance(plans, list)
-    return said(data, lambda: "".join(f"imported {clean(plan)}\n" for plan in plans) or "nothing\n")
+    text = "".join(f"imported {clean(plan)}\n" for plan in plans) or "nothing\n"
+    return place.backed_up(said(data, lambda: text))
 
 
 def _copied(call: Call, given: str | None, directory: str, name: str) -> BinaryIO:

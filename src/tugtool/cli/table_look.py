@@ -94,4 +94,20 @@ Worked: from claim to end; of a holder that was lost, until its last sign of lif
             ("tugcode state stats --json", "all plans, in seconds"),
         ),
     ),
+    Command(
+        "state diff",
+        "state_revise",
+        "compare the plan file with what was agreed",
+        description="""\
+The text that was recorded against the file that you work from: your worktree's copy, or else
+the main one's. First what the difference means for steps, items and claims, then the lines.
+Changes nothing. CRLF counts as LF.""",
+        arguments=(ANY_PLAN,),
+        options=(
+            Option("--exit-code", "", "exit status 1 if they differ"),
+            Option("--max-bytes", "N", "accept plan files up to N bytes", kind="number"),
+            WORKTREE,
+        ),
+        examples=(("tugcode state diff parser", "what has been edited since"),),
+    ),
 )

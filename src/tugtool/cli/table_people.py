@@ -12,15 +12,42 @@ COMMANDS = (
         "record a plan, so that it can be carried out",
         description="""\
 Checks the plan at the level plan.validation_level and records its steps, dependencies and
-items. Running it again changes nothing; if the file has changed since, it says so.""",
+items. Running it again changes nothing; if the file has changed since, it says so.
+
+With --force the changed text is what is carried out from then on. What is still in it stays:
+steps with the same anchor and the same items keep everything, also under another title, in
+another place or with other dependencies (the items of a claimed step must be in the same order
+too, because its holder names them by number). In the others, completed and deferred items of
+the same kind and text keep their state, and the rest starts over. What is lost is listed.
+
+Work that is finished or under way is protected: unless an option below says so, nothing
+completed is reopened or dropped, and no claimed step is touched.""",
         arguments=(PLAN,),
         options=(
+            Option("--force", "", "accept a changed text"),
+            Option(
+                "--reopen-changed",
+                "",
+                "with --force: completed steps whose checklist changed are to be done again",
+            ),
+            Option(
+                "--drop-completed",
+                "",
+                "with --force: what is gone may be completed, or have completed or deferred items",
+            ),
+            Option(
+                "--drop-claimed",
+                "",
+                "with --force: claims of steps that changed or are gone end",
+            ),
+            Option("--dry-run", "", "with --force: only tell what would happen"),
             Option("--max-bytes", "N", "accept plan files up to N bytes", kind="number"),
             WORKTREE,
         ),
         examples=(
             ("tugcode state init parser", "record the plan"),
             ("tugcode state init parser --json", "for an orchestrator"),
+            ("tugcode state init parser --force --dry-run", "what a changed text would mean"),
         ),
     ),
     Command(

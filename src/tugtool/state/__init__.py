@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tugtool.state.pruning import prune
     from tugtool.state.restoring import restore
     from tugtool.state.reviewing import accept, reject, review
+    from tugtool.state.revising import diff, revise
     from tugtool.state.setup import init
     from tugtool.state.upkeep import archive, export
     from tugtool.state.views import ready, show
@@ -32,6 +33,7 @@ _HOMES = {
     "claim": "claiming",
     "complete": "finishing",
     "export": "upkeep",
+    "diff": "revising",
     "heartbeat": "holding",
     "import_": "importing",
     "init": "setup",
@@ -46,6 +48,7 @@ _HOMES = {
     "restore": "restoring",
     "resume": "flow",
     "review": "reviewing",
+    "revise": "revising",
     "show": "views",
     "start": "holding",
     "stats": "counting",
@@ -59,6 +62,7 @@ __all__ = [
     "artifact",
     "claim",
     "complete",
+    "diff",
     "export",
     "heartbeat",
     "import_",
@@ -74,6 +78,7 @@ __all__ = [
     "restore",
     "resume",
     "review",
+    "revise",
     "show",
     "start",
     "stats",

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 def init(store: Store, plan: str, parsed: Plan, *, text: str, hash: str) -> Data:
     """Record a plan that has been found sound; harmless if it is recorded already.
 
-    A database that is lost is restored from its backup first, and then `restored` is what
-    `restore` answers.
+    A database that is lost is restored from its backup first; then `restored` in the answer
+    is what `restore` answers.
     """
-    restored = restoring.restore_lost(store) if store.is_lost() else None
+    restored = restoring.restore_lost(store)
     store.create()
     with store.write(plan) as tx:
         row = tx.first(sql.PLAN)
@@ -30,6 +30,13 @@ def init(store: Store, plan: str, parsed: Plan, *, text: str, hash: str) -> Data
         made = _add(tx, plan, parsed, text, hash)
         record.note(tx, plan, "init", hash=hash, steps=made[0], items=made[2])
     return _answer(plan, hash, made, restored=restored)
+
+
+def preview(plan: str, parsed: Plan, *, hash: str) -> Data:
+    """What `init` would say of a plan that is not recorded; nothing is."""
+    every = list(parsed.every_step())
+    made = len(every), len(every) - len(parsed.steps), sum(len(step.items) for step in every)
+    return {**_answer(plan, hash, made), "dry_run": True}
 
 
 def _answer(
@@ -49,7 +56,9 @@ def _answer(
         "already_initialized": not made[0],
         "drift": drift,
         "restored_from_backup": restored is not None,
-        "restored": restored,
+        "dry_run": False,
+        "revised": False,
+        **({} if restored is None else {"restored": restored}),
     }
 
 
@@ -69,18 +78,19 @@ def _add(tx: Transaction, plan: str, parsed: Plan, text: str, hash: str) -> tupl
     )
     # Steps before their substeps, which refer to them.
     ordered = sorted(every, key=lambda step: step.parent is not None)
-    tx.many(sql.ADD_STEP, [_step(plan, step, open_deps) for step in ordered])
+    tx.many(sql.ADD_STEP, [step_values(plan, step, open_deps) for step in ordered])
     needs = [(step, need) for step in every for need in step.needs]
     tx.many(
         sql.ADD_DEP,
         [{"plan": plan, "anchor": s.anchor, "depends_on": need.anchor} for s, need in needs],
     )
-    items = [_item(plan, step, item) for step in every for item in step.items]
+    items = [item_values(plan, step, item) for step in every for item in step.items]
     tx.many(sql.ADD_ITEM, items)
     return len(every), len(every) - len(parsed.steps), len(items)
 
 
-def _step(plan: str, step: Step, open_deps: dict[str, int]) -> Data:
+def step_values(plan: str, step: Step, open_deps: dict[str, int]) -> Data:
+    """A step of the text as its row has it."""
     return {
         "plan": plan,
         "anchor": step.anchor,
@@ -91,7 +101,8 @@ def _step(plan: str, step: Step, open_deps: dict[str, int]) -> Data:
     }
 
 
-def _item(plan: str, step: Step, item: Item) -> Data:
+def item_values(plan: str, step: Step, item: Item) -> Data:
+    """An item of the text as its row has it."""
     return {
         "plan": plan,
         "anchor": step.anchor,

@@ -289,7 +289,7 @@ ATTEMPT = """
 select * from attempts where plan_path = :plan and step_anchor = :anchor and number = :number
 """
 
-# Not always the number before: a restored database leaves some out.
+# Not always the number before: a restored database, or a plan's new text, leaves some out.
 ATTEMPT_BEFORE = """
 select * from attempts where plan_path = :plan and step_anchor = :anchor and number < :number
  order by number desc limit 1
