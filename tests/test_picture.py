@@ -194,11 +194,11 @@ def test_a_later_attempt_is_counted(scene):
 
 def test_a_bar_is_full_only_when_all_is_done_and_never_empty_when_something_is():
     canvas = Canvas(80)
-    assert "".join(picture._bar(canvas, 999, 0, 1000, 12)) == "█" * 11 + "░"
-    assert "".join(picture._bar(canvas, 1, 1, 1000, 12)) == "█▒" + "░" * 10
-    assert "".join(picture._bar(canvas, 1, 1, 2, 12)) == "██████▒▒▒▒▒▒"
-    assert "".join(picture._bar(canvas, 0, 0, 0, 12)) == "░" * 12
-    assert (picture._percent(999, 1000), picture._percent(0, 0)) == (99, 100)
+    assert "".join(picture.bar(canvas, 999, 0, 1000, 12)) == "█" * 11 + "░"
+    assert "".join(picture.bar(canvas, 1, 1, 1000, 12)) == "█▒" + "░" * 10
+    assert "".join(picture.bar(canvas, 1, 1, 2, 12)) == "██████▒▒▒▒▒▒"
+    assert "".join(picture.bar(canvas, 0, 0, 0, 12)) == "░" * 12
+    assert (picture.percent(999, 1000), picture.percent(0, 0)) == (99, 100)
 
 
 def test_hostile_text_acts_on_nothing(scene):

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 import tugtool
-from tugtool.store import making, schema, sql, sql_history, sql_records, sql_revise
+from tugtool.store import making, schema, sql, sql_history, sql_look, sql_records, sql_revise
 
 SOURCES = Path(tugtool.__file__).parent
 HOMES = {
     "sql": sql,
     "sql_history": sql_history,
+    "sql_look": sql_look,
     "sql_records": sql_records,
     "sql_revise": sql_revise,
 }

@@ -137,6 +137,7 @@ BEFORE = {
 #: How to run each command once with success; of the cli, only these may be loaded for JSON.
 RUNS = {
     "init": (["init"], {"repo"}),
+    "status": (["status"], {"place", "status"}),
     "validate": (["validate"], {"plan"}),
     "list": (["list"], {"plan"}),
     "plan new": (["plan", "new", "fresh"], {"plan"}),
@@ -193,6 +194,7 @@ FOR_PEOPLE = {
     "list": {"render"},
     "plan show": {"render"},
     "plan graph": {"diagram", "render"},
+    "status": {"canvas", "naming", "picture", "survey"},
     "state log": {"telling"},
     "state stats": {"figures"},
     "state show": {"canvas", "naming", "picture"},

@@ -28,6 +28,18 @@ def run(*arguments: str, cwd: str, located_by_environment: bool = False) -> str:
     return out
 
 
+def worktrees(cwd: str) -> list[tuple[str, str | None]]:
+    """Every working tree's path and branch, the main one first; None where HEAD is detached."""
+    found: list[tuple[str, str | None]] = []
+    # -z: a path may hold anything but NUL.
+    for entry in run("worktree", "list", "--porcelain", "-z", cwd=cwd).split("\0\0"):
+        facts = dict(line.partition(" ")[::2] for line in entry.split("\0") if line)
+        if "worktree" in facts and "bare" not in facts:
+            branch = facts.get("branch")
+            found.append((facts["worktree"], branch and branch.removeprefix("refs/heads/")))
+    return found
+
+
 def version() -> str | None:
     """Git's version, or None where there is no git."""
     try:

@@ -90,10 +90,10 @@ def head(canvas: Canvas, plan: Data, warning: Sequence[str] = ()) -> None:
 def overall(canvas: Canvas, plan: Data) -> None:
     """How many steps are complete, and how the others stand."""
     done, total = plan["completed_steps"], plan["total_steps"]
-    bar = _bar(canvas, done, 0, total, _LONGEST_BAR)
-    said = f"Overall: {done}/{total} steps complete ({_percent(done, total)}%)"
+    full, _, empty = bar(canvas, done, 0, total, _LONGEST_BAR)
+    said = f"Overall: {done}/{total} steps complete ({percent(done, total)}%)"
     style = "done" if done == total else "work"
-    canvas.write(("bold", said), ("", "  "), (style, bar[0]), ("dim", bar[2]), hang=9)
+    canvas.write(("bold", said), ("", "  "), (style, full), ("dim", empty), hang=9)
     numbers = _numbers(plan)
     parts: list[Span] = [("", " " * 9)]
     for number, word, look in numbers:
@@ -107,7 +107,7 @@ def one_line(canvas: Canvas, plan: Data) -> None:
     """A plan of many: its name and how far it is."""
     done, total = plan["completed_steps"], plan["total_steps"]
     style = "done" if done == total else "work"
-    far = f"{done}/{total} ({_percent(done, total)}%) "
+    far = f"{done}/{total} ({percent(done, total)}%) "
     canvas.write_cut((style, far), ("", f"{canvas.said(plan['plan_path'])} [{plan['status']}]"))
 
 
@@ -218,7 +218,7 @@ class Drawer:
         done, total = counts["completed"], sum(counts.values())
         style = "dim" if standing in ("blocked", "done") else ""
         length = self._length(len(deferred))
-        full, part, empty = _bar(self.canvas, done, put_off, total, length)
+        full, part, empty = bar(self.canvas, done, put_off, total, length)
         gap = max(self.column - len(number + deferred), 0) + (2 if length else 0)
         self.canvas.write(
             (style, f"{' ' * inner}{_KINDS[kind]:<{_LABEL}}{number}"),
@@ -227,7 +227,7 @@ class Drawer:
             ("faded" if standing == "done" else "done" if done == total else "work", full),
             ("warn", part),
             ("dim", empty),
-            (style, f" {_percent(done, total):>3}%"),
+            (style, f" {percent(done, total):>3}%"),
             hang=inner + 2,
         )
 
@@ -305,7 +305,7 @@ def _fraction(counts: Data) -> str:
     return f"{counts['completed']}/{sum(counts.values())}"
 
 
-def _bar(canvas: Canvas, done: int, part: int, total: int, length: int) -> tuple[str, str, str]:
+def bar(canvas: Canvas, done: int, part: int, total: int, length: int) -> tuple[str, str, str]:
     """What is done, put off and left; the least of each still shows."""
     glyphs = canvas.glyphs
     full = max(done * length // total, min(done, 1)) if total and length else 0
@@ -314,6 +314,6 @@ def _bar(canvas: Canvas, done: int, part: int, total: int, length: int) -> tuple
     return glyphs.full * full, glyphs.part * some, glyphs.empty * (length - full - some)
 
 
-def _percent(done: int, total: int) -> int:
-    # Rounded down: 100 means all.
+def percent(done: int, total: int) -> int:
+    """How much of it, rounded down: 100 means all."""
     return done * 100 // total if total else 100

@@ -20,6 +20,20 @@ a linked worktree too; the files are made in the main one.""",
             ("tugcode init --check", "in CI: is it set up?"),
         ),
     ),
+    Command(
+        "status",
+        "status",
+        "show what is going on here, and what needs you",
+        description="""\
+Every plan with its progress, who works on it and whose claim is stale, the worktrees, and what
+waits for a person, each with the command to look at it. A plan that nobody has begun to carry
+out is judged by the boxes in its text. `tugcode state show PLAN` tells more of one plan.""",
+        options=(Option("--all", "", "archived plans too"),),
+        examples=(
+            ("tugcode status", "on one screen"),
+            ("tugcode status --json", "the same for a program"),
+        ),
+    ),
 )
 
 LAST = (

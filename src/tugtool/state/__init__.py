@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tugtool.state.history import log
     from tugtool.state.holding import heartbeat, start
     from tugtool.state.importing import import_
+    from tugtool.state.overview import status
     from tugtool.state.pruning import prune
     from tugtool.state.restoring import restore
     from tugtool.state.reviewing import accept, reject, review
@@ -52,6 +53,7 @@ _HOMES = {
     "show": "views",
     "start": "holding",
     "stats": "counting",
+    "status": "overview",
     "update": "checklist",
     "why": "explaining",
 }
@@ -82,6 +84,7 @@ __all__ = [
     "show",
     "start",
     "stats",
+    "status",
     "update",
     "why",
 ]
