@@ -14,6 +14,8 @@ from pathlib import Path
 
 WORKER = Path(__file__).resolve().with_name("demo_worker.py")
 SAMPLE = Path(__file__).resolve().parent.parent / "examples" / "tugplan-bookshelf.md"
+#: How long a worker pretends to think about each item, where somebody watches.
+PACE_SECONDS = "0.4"
 IDENTITY = {
     "GIT_AUTHOR_NAME": "Ada",
     "GIT_AUTHOR_EMAIL": "ada@example.invalid",
@@ -32,17 +34,46 @@ class Demo:
         self.repository = home / "bookshelf"
         self.repository.mkdir()
         self.workers: list[subprocess.Popen] = []
+        #: On a terminal the picture is shown while it changes; elsewhere, only now and then.
+        self.live = sys.stdout.isatty()
+        self.said = home / "said"
 
     def say(self, text: str) -> None:
         print(f"\n# {text}", flush=True)
 
     def start(self, name: str, *options: str) -> subprocess.Popen:
-        """A worker in a process of its own."""
+        """A worker in a process of its own; what it says waits while the picture is live."""
         line = " ".join(["python demo_worker.py bookshelf", name, *options])
         print(f"$ {line} &", flush=True)
         words = [sys.executable, WORKER, "bookshelf", name, *options]
-        self.workers.append(subprocess.Popen(words, cwd=self.repository, env=self.environment))
-        return self.workers[-1]
+        if self.live:
+            words += ["--pace", PACE_SECONDS]
+        with open(self.said, "ab") as said:
+            worker = subprocess.Popen(
+                words,
+                cwd=self.repository,
+                env=self.environment,
+                stdout=said if self.live else None,
+            )
+        self.workers.append(worker)
+        return worker
+
+    def drained(self, workers: list[subprocess.Popen]) -> None:
+        """Wait for the workers, with the live picture where there is a terminal to show it."""
+        watch = ["tugcode", "state", "show", "bookshelf", "--watch"]
+        print(f"$ {' '.join(watch)}", flush=True)
+        picture = None
+        if self.live:
+            picture = subprocess.Popen(watch, cwd=self.repository, env=self.environment)
+            self.workers.append(picture)
+        failed = [worker for worker in workers if worker.wait(timeout=120)]
+        if picture is not None:
+            # It gives the terminal back as it was, however it is ended.
+            picture.terminate()
+            picture.wait()
+            print(self.said.read_text(), end="", flush=True)
+        if failed:
+            sys.exit("demo: a worker failed")
 
     def wait_until_held(self, name: str) -> str:
         """The step that a worker has claimed and started, once it has."""
@@ -94,18 +125,28 @@ def drain(demo: Demo) -> None:
     demo.run("tugcode state init bookshelf")
     unlucky = demo.start("worker-3", "--hang")
     held = demo.wait_until_held("worker-3")
-    workers = [demo.start("worker-1"), demo.start("worker-2")]
+    demo.run("tugcode status")
     demo.say(
         f"worker-3 hangs on {held} and is killed: the step is free at once, by proof of death."
     )
     print(f"$ kill -9 {unlucky.pid}", flush=True)
     unlucky.kill()
     unlucky.wait()
-    for worker in workers:
-        if worker.wait(timeout=120):
-            sys.exit("demo: a worker failed")
-    demo.say("Every step was done exactly once; the killed attempt is on record.")
+    demo.run(f"tugcode state why bookshelf {held}")
+    demo.say("Two others do the work. On a terminal you see it happen.")
+    demo.drained([demo.start("worker-1"), demo.start("worker-2")])
+    review(demo)
+
+
+def review(demo: Demo) -> None:
+    """What only a person can judge, and what came of it all."""
+    demo.say("Every step was done exactly once. What an agent could not judge waits for you.")
     demo.run("tugcode state show bookshelf")
+    demo.run("tugcode state review")
+    demo.run('tugcode state review bookshelf --accept --step step-6 --note "looks good"')
+    demo.say("Where did the time go, and who did what? The killed attempt is on record.")
+    demo.run("tugcode state stats bookshelf")
+    demo.run("tugcode state log bookshelf --step step-1")
     demo.run("tugcode state claim bookshelf")
 
 

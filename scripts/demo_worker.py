@@ -1,9 +1,10 @@
 """One worker of the demo: claims steps of a plan and carries them out until all are done.
 
-    python demo_worker.py PLAN NAME [--hang]
+    python demo_worker.py PLAN NAME [--hang] [--pace SECONDS]
 
-A real orchestrator would call coding agents where this one only ticks the boxes. With
-`--hang` it takes one step and then does nothing, like a worker that has died on its feet.
+A real orchestrator would call coding agents where this one only ticks the boxes, one every
+so many seconds. What says "by hand" it cannot judge, and leaves to a person. With `--hang`
+it takes one step and then does nothing, like a worker that has died on its feet.
 """
 
 import json
@@ -11,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 
 def tugcode(*words: str, given: str | None = None) -> dict:
@@ -23,7 +25,7 @@ def tugcode(*words: str, given: str | None = None) -> dict:
     return answer["data"]
 
 
-def work(plan: str, name: str, *, hang: bool) -> None:
+def work(plan: str, name: str, *, hang: bool, pace: float) -> None:
     """Claim, start, do, complete; and again."""
     me = ["--worktree", name]
     while True:
@@ -40,11 +42,34 @@ def work(plan: str, name: str, *, hang: bool) -> None:
         tugcode("start", plan, step, *me, *attempt)
         if hang:
             signal.pause()
-        words = ("update", plan, step, *me, *attempt, "--batch", "--complete-remaining")
-        tugcode(*words, given="[]")
+        do(plan, step, [*me, *attempt], pace)
         left = tugcode("complete", plan, step, *me, *attempt)["remaining_steps"]
         print(f"  {name}: completed {step}, {left} left", flush=True)
 
 
+def do(plan: str, step: str, who: list[str], pace: float) -> None:
+    """Tick the items of the step and its substeps, one by one."""
+    shown = tugcode("show", plan)
+    family = {row["anchor"]: [row, *row["substeps"]] for row in shown["steps"]}[step]
+    anchors = [row["anchor"] for row in family]
+    for item in shown["checklist_items"]:
+        if item["step_anchor"] not in anchors or item["status"] == "completed":
+            continue
+        time.sleep(pace)
+        manual = "by hand" in item["text"].lower()
+        entry = {
+            "kind": item["kind"],
+            "ordinal": item["ordinal"],
+            "step": item["step_anchor"],
+            "status": "deferred" if manual else "completed",
+            **({"reason": "an agent has no eyes"} if manual else {}),
+        }
+        if entry["step"] == step:
+            del entry["step"]
+        tugcode("update", plan, step, *who, "--batch", given=json.dumps([entry]))
+
+
 if __name__ == "__main__":
-    work(sys.argv[1], sys.argv[2], hang="--hang" in sys.argv[3:])
+    options = sys.argv[3:]
+    seconds = float(options[options.index("--pace") + 1]) if "--pace" in options else 0
+    work(sys.argv[1], sys.argv[2], hang="--hang" in options, pace=seconds)

@@ -22,7 +22,16 @@ LONGEST_MODULE = 350
 
 #: From the bottom to the top; a package stands for all of its modules that are not named.
 LAYERS = {
-    "vocabulary": ("clock", "errors", "jsontext", "nearest", "plan.model", "spans", "state_errors"),
+    "vocabulary": (
+        "clock",
+        "errors",
+        "jsontext",
+        "nearest",
+        "people_errors",
+        "plan.model",
+        "spans",
+        "state_errors",
+    ),
     "foundations": (
         "config",
         "files",
@@ -43,6 +52,7 @@ SIDEWAYS = {
     "repository": ("config", "files", "git"),
     "plan": ("files", "plan", "repository"),
     "presence": ("files", "git", "repository"),
+    "people_errors": ("errors", "state_errors"),
     "state_errors": ("errors",),
     "state": ("state",),
     "store": ("store",),

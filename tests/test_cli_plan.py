@@ -135,7 +135,7 @@ def test_list_shows_every_plan_on_one_line(tugcode, repo, monkeypatch):
     repo.plan("bookshelf", SAMPLE)
     repo.plan("long", "# " + "very long title " * 40)
     lines = tugcode("-C", repo.path, "list").out.splitlines()
-    assert lines[1] == "bookshelf  active          8     29  A bookshelf for the te…"
+    assert lines[1] == "bookshelf  active          8     30  A bookshelf for the te…"
     assert len(lines) == 3
     assert all(len(line) <= 60 for line in lines)
 
@@ -149,7 +149,7 @@ def test_plan_show_tells_everything_with_its_line(tugcode, repo):
         "substeps": 2,
         "task": 12,
         "test": 8,
-        "checkpoint": 9,
+        "checkpoint": 10,
         "dependencies": 12,
     }
     lines = SAMPLE.splitlines()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import tugtool
-from tugtool import config, errors, state_errors
+from tugtool import config, errors, people_errors, state_errors
 from tugtool.cli import batch, table
 from tugtool.plan import rules
 
@@ -17,6 +17,9 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 SCHEMAS = Path(tugtool.__file__).parent / "schemas"
 REFERENCE = ROOT / "scripts" / "reference.py"
+
+#: The modules with refusals; each draws its part of the tree.
+HOMES = (errors, people_errors, state_errors)
 
 CODE = re.compile(r"\b[EWPI]\d{3}\b")
 
@@ -88,7 +91,7 @@ def test_the_error_table_has_the_right_names_and_severities():
     page = (DOCS / "errors.md").read_text()
     for each in error_classes():
         assert f"| {each.code} | {each.__name__} |" in page
-        home = {errors.__name__: errors, state_errors.__name__: state_errors}[each.__module__]
+        home = {home.__name__: home for home in HOMES}[each.__module__]
         assert re.search(rf"{each.__name__} +{each.code} ", home.__doc__), each
     for code in diagnostic_codes():
         assert f"| {code} | {rules.severity(code)} |" in page

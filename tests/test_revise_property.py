@@ -20,10 +20,10 @@ from state_fixtures import Lab
 from state_replay import INVARIANTS
 from test_state_events import HISTORIES, History
 from tugtool.errors import TugError
+from tugtool.people_errors import RevisionRefused
 from tugtool.plan import parser, rules
 from tugtool.state import rewriting
 from tugtool.state.revision import FLAGS, Recorded, Revision
-from tugtool.state_errors import RevisionRefused
 from tugtool.store import sql_revise
 
 EXAMPLES = int(os.environ.get("TUG_FUZZ_EXAMPLES", "40"))

@@ -171,7 +171,7 @@ RUNS = {
     "state pause": (["state", "pause", "small"], {"place", "state_admin"}),
     "state resume": (["state", "resume", "small"], {"place", "state_admin"}),
     "state restore": (["state", "restore"], {"place", "state_restore"}),
-    "state review": (["state", "review", "small"], {"place", "state_review"}),
+    "state review": (["state", "review", "small"], {"naming", "place", "state_review"}),
     "state archive": (["state", "archive", "small"], {"place", "state_records"}),
     "state prune": (["state", "prune"], {"place", "state_records"}),
     "state export": (["state", "export", "--output", "x"], {"place", "state_records"}),
@@ -195,8 +195,9 @@ FOR_PEOPLE = {
     "plan show": {"render"},
     "plan graph": {"diagram", "render"},
     "status": {"canvas", "naming", "picture", "survey"},
-    "state log": {"telling"},
+    "state log": {"naming", "telling"},
     "state stats": {"figures"},
+    "state why": {"naming"},
     "state show": {"canvas", "naming", "picture"},
 }
 

@@ -22,9 +22,9 @@ def test_a_plan_is_carried_out_from_init_to_done(desk):
     note = ("--kind", "note", "--summary", "ok")
     assert desk.text("artifact", "work", "step-1", *note).out == "recorded note for step-1\n"
     done = desk.text("complete", "work", "step-1", "--commit", "HEAD")
-    assert done.out == "completed step-1; 1 steps remain\n"
+    assert done.out == "completed step-1; 1 step remains\n"
     assert desk.text("complete", "work", "step-1").out == (
-        "completed already step-1; 1 steps remain\n"
+        "completed already step-1; 1 step remains\n"
     )
     assert "ready_steps      step-2\n" in desk.text("ready", "work").out
     assert "step-1 - Part 1 [completed]\n" in desk.text("show", "work").out

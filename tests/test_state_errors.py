@@ -8,7 +8,7 @@ import sqlite3
 import pytest
 
 from state_fixtures import Desk
-from tugtool import errors, state_errors
+from tugtool import errors, people_errors, state_errors
 from tugtool.cli import parse
 from tugtool.store import schema
 
@@ -148,7 +148,7 @@ def classes() -> list[type[errors.TugError]]:
 
 ODD = "odd 'plan' ;.md"
 EXAMPLES = [
-    state_errors.RevisionRefused(ODD, refusals=[{"step": "step-1", "why": "w", "flag": "f"}]),
+    people_errors.RevisionRefused(ODD, refusals=[{"step": "step-1", "why": "w", "flag": "f"}]),
     state_errors.PlanChanged(ODD, file="f", agreed="a", found="b"),
     state_errors.NotOwner(ODD, "step-1", owner="red", caller="blue"),
     state_errors.WrongStatus(ODD, "step-1", status="pending", needed="claim it"),
@@ -166,9 +166,9 @@ EXAMPLES = [
     state_errors.InvalidEntry("odd", command="complete"),
     state_errors.StepParked(ODD, "step-1", reason="r", parked_at="now"),
     state_errors.NewerDatabase("f", found=11, known=10),
-    state_errors.PeopleOnly("review --accept"),
-    state_errors.PlansRecorded([ODD]),
-    state_errors.BadImport("f", "is cut off", line=2),
+    people_errors.PeopleOnly("review --accept"),
+    people_errors.PlansRecorded([ODD]),
+    people_errors.BadImport("f", "is cut off", line=2),
     state_errors.InvalidEntry("odd", command="review"),
 ]
 

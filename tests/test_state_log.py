@@ -98,7 +98,7 @@ def test_finer_points_of_the_words(lab):
         owner="/repo/.tugtree/blue",
     )
     assert told(lab)[2:] == [
-        "step-1  claimed by .tugtree/blue (attempt 2), taken over from red: its process was gone, "
+        "step-1  claimed by blue (attempt 2), taken over from red: its process was gone, "
         "and parked: too many claims without progress",
         "step-1  update without a change",
         "step-1  task 0, task 1, step-1-1 task 0, step-1-2 task 0 completed",
@@ -146,7 +146,7 @@ def event(kind: str, **more: object) -> dict:
 def test_a_kind_that_nobody_knows_is_told_all_the_same():
     strange = event("star_gazed", actor="/repo", detail={"reason": "late\x1b[31m"})
     line = telling.line(strange, root="/repo", several=True)
-    assert line == "2026-02-23T12:00:00Z  work  star gazed by /repo: late\n"
+    assert line == "2026-02-23T12:00:00Z  work  star gazed by the main worktree: late\n"
     assert telling.words(event("archive", detail={"note": "old"}), "/repo") == "archived: old"
 
 
@@ -300,9 +300,7 @@ def test_the_command_tells_the_same_in_text_and_in_json(desk):
     assert kinds(data["events"]) == ["init", "claim"]
     assert (data["plan_path"], data["step_anchor"], data["since"]) == (KEY, None, None)
     lines = desk.text("log", "work").out.splitlines()
-    assert lines[1] == (
-        f"{data['events'][1]['at'][:19]}Z  step-1  claimed by .tugtree/red (attempt 1)"
-    )
+    assert lines[1] == (f"{data['events'][1]['at'][:19]}Z  step-1  claimed by red (attempt 1)")
     assert desk.text("log").out.splitlines()[1].split("  ")[1:3] == ["work", "step-1"]
     assert kinds(desk.ok("log", "--step", "#step-1")["events"]) == ["claim"]
     assert desk.text("log", "work", "--step", "step-2").out == "nothing has happened\n"
@@ -399,7 +397,7 @@ def test_following_in_text_tells_one_line_at_a_time(following):
     desk, process = following("--limit", "1")
     assert process.stdout.readline().endswith("work  recorded: 2 steps, 2 items\n")
     desk.ok("claim", "work")
-    assert process.stdout.readline().endswith("step-1  claimed by .tugtree/red (attempt 1)\n")
+    assert process.stdout.readline().endswith("step-1  claimed by red (attempt 1)\n")
 
 
 def test_following_ends_when_nobody_reads_any_more(following):
@@ -442,7 +440,7 @@ def test_following_waits_for_a_database_that_is_not_there(following):
     assert "W105: " in process.stderr.readline()
     os.replace(database.with_name("copy.db"), database)
     desk.ok("claim", "work")
-    assert process.stdout.readline().endswith("claimed by .tugtree/red (attempt 1)\n")
+    assert process.stdout.readline().endswith("claimed by red (attempt 1)\n")
 
 
 def snapshot(desk, target: Path) -> None:

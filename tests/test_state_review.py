@@ -370,12 +370,12 @@ def test_people_are_shown_what_waits_and_the_command_that_settles_it(judging):
     assert lines[1] == "  step-1: Part 1 [completed]"
     assert lines[2] == "    task 0: task 0 of 1"
     assert lines[3].startswith("      deferred 20")
-    assert lines[3].endswith(f" by {judging.red}: needs eyes")
+    assert lines[3].endswith(" by red: needs eyes")
     assert lines[5] == "  step-2: Part 2 [parked]"
     assert lines[6].endswith(": no access")
-    assert lines[7] == f"    1 attempt; the last, by {judging.red}, ended as released"
+    assert lines[7] == "    1 attempt; the last, by red, ended as released"
     assert lines[8] == "    escalation: no idea"
-    assert lines[-1] == "waiting for a person: deferred items: 1, parked steps: 1"
+    assert lines[-1] == "1 deferred item and 1 parked step wait for you"
     assert "\x1b" not in shown.out
 
 

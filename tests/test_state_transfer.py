@@ -21,9 +21,9 @@ from test_state_events import EXAMPLES, HISTORIES, QUIET, History, plans
 from tugtool import files, state
 from tugtool.cli import state_records
 from tugtool.errors import TugError
+from tugtool.people_errors import BadImport
 from tugtool.plan import parser
 from tugtool.state import importing
-from tugtool.state_errors import BadImport
 from tugtool.store import making, open_store, schema, sql_records
 
 TABLES = [*sql_records.COLUMNS]

@@ -1,4 +1,5 @@
-"""The refusals of the state and its database; the rest of the tree is in `errors.py`.
+"""The refusals of the state and its database; the rest of the tree is in `errors.py` and
+`people_errors.py`.
 
 TugError
 ├── DatabaseError
@@ -6,7 +7,6 @@ TugError
 │   ├── QueryFailed         E047  locked too long, disk full, or a statement failed
 │   └── NewerDatabase       E065  made by a newer version; left untouched
 └── StateError
-    ├── RevisionRefused     E044  the plan's new text would undo finished or claimed work
     ├── PlanChanged         E048  the plan file is not the one that was initialised
     ├── NotOwner            E049  somebody else holds the step (exit status 4)
     ├── WrongStatus         E050  the step is not in the status this needs
@@ -15,11 +15,8 @@ TugError
     ├── NotReady            E053  dependencies are open, or somebody holds the step
     ├── Superseded          E060  the attempt is not the current one (exit status 4)
     ├── PlanNotInitialised  E063  the plan has no state yet
-    ├── PlansRecorded       E064  plans to be imported have a state here already
     ├── InvalidEntry        E066  an item, status, kind or entry that does not exist
-    ├── StepParked          E067  the step waits for a person
-    ├── PeopleOnly          E068  a worker may not judge its own work
-    └── BadImport           E069  a file that is no export, or not a whole or sound one
+    └── StepParked          E067  the step waits for a person
 """
 
 from __future__ import annotations
@@ -29,10 +26,6 @@ from tugtool.errors import TugError, listing, quoted
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-
-#: A message names so many steps; the facts have them all.
-MOST_TOLD = 20
 
 
 class DatabaseError(TugError):
@@ -99,24 +92,6 @@ def _why(plan: str, anchor: str | None) -> str:
     return f"tugcode state why {quoted(plan)} {quoted(anchor)}"
 
 
-class RevisionRefused(StateError):
-    """Nobody has said that this work may go."""
-
-    code = "E044"
-
-    def __init__(self, plan: str, *, refusals: Sequence[Mapping[str, object]]) -> None:
-        lines = [f"{refusal['step']}: {refusal['why']}" for refusal in refusals[:MOST_TOLD]]
-        more = len(refusals) - len(lines)
-        lines += [f"and {more} more"] if more else []
-        first = "the new text undoes work (tugcode state init --help tells what allows that)"
-        super().__init__(
-            "\n".join([first, *lines]),
-            hint=f"tugcode state diff {quoted(plan)}",
-            plan=plan,
-            refusals=list(refusals),
-        )
-
-
 class PlanChanged(StateError):
     """What is carried out must be what was agreed."""
 
@@ -172,12 +147,13 @@ class ItemsOpen(StateError):
     """A step is done when its checklists are."""
 
     code = "E051"
-    whose = "items"
+    whose = ""
 
     def __init__(self, plan: str, anchor: str, *, items: Sequence[Mapping[str, object]]) -> None:
         names = [f"{item['step_anchor']} {item['kind']} {item['ordinal']}" for item in items]
+        open_ = f"{len(names)} open item{'s' * (len(names) != 1)}"
         super().__init__(
-            f"step {anchor} has {len(names)} open {self.whose}: {listing(names)}",
+            f"step {anchor} has {open_}{self.whose}: {listing(names)}",
             hint=f"tugcode state show {quoted(plan)} --json",
             anchor=anchor,
             plan=plan,
@@ -189,7 +165,7 @@ class SubstepItemsOpen(ItemsOpen):
     """As E051, but all of them belong to substeps."""
 
     code = "E052"
-    whose = "items of substeps"
+    whose = " of substeps"
 
 
 class NotReady(StateError):
@@ -307,44 +283,4 @@ class StepParked(StateError):
             plan=plan,
             reason=reason,
             parked_at=parked_at,
-        )
-
-
-class PeopleOnly(StateError):
-    """What a person has to judge is not for the worker whose work it is."""
-
-    code = "E068"
-
-    def __init__(self, command: str) -> None:
-        super().__init__(
-            f"this is for people, and TUGCODE_ATTEMPT says that a worker runs {command}",
-            hint="tugcode state review",
-        )
-
-
-class PlansRecorded(StateError):
-    """An import adds plans and changes none."""
-
-    code = "E064"
-
-    def __init__(self, plans: Sequence[str]) -> None:
-        super().__init__(
-            f"these plans have a state here already: {listing(plans)}; nothing was imported",
-            hint=f"tugcode state show {quoted(plans[0])}",
-            plans=list(plans),
-        )
-
-
-class BadImport(StateError):
-    """Not one row of it was taken."""
-
-    code = "E069"
-
-    def __init__(self, name: str, problem: str, *, line: int | None = None) -> None:
-        where = f"{name}:{line}" if line else name
-        super().__init__(
-            f"{where} {problem}; nothing was imported",
-            hint="tugcode state import --help",
-            file=name,
-            line=line,
         )

@@ -160,7 +160,9 @@ def state_complete(call: Call) -> Answer:
         force_reason=reason,
     )
     again = " already" if data["already_completed"] else ""
-    text = f"completed{again} {data['anchor']}; {data['remaining_steps']} steps remain"
+    left = data["remaining_steps"]
+    remain = "1 step remains" if left == 1 else f"{left} steps remain"
+    text = f"completed{again} {data['anchor']}; {remain}"
     return place.backed_up(said(data, text))
 
 

@@ -44,7 +44,7 @@ def state_why(call: Call) -> Answer:
         max_attempts=place.settings.number("state.max_attempts"),
         drift=_drifted(place, plan),
     )
-    return Answer(data, lambda: _why_text(data))
+    return Answer(data, lambda: _why_text(data, place.repo.root))
 
 
 def _drifted(place: Place, plan: str) -> bool:
@@ -58,12 +58,14 @@ def _drifted(place: Place, plan: str) -> bool:
         return bool(found != record.plan_row(tx, plan)["plan_hash"])
 
 
-def _why_text(data: Data) -> str:
+def _why_text(data: Data, root: str) -> str:
+    from tugtool.cli.naming import shortened
+
     sentences, frees = data["sentences"], data["frees"]
     assert isinstance(sentences, list)
     assert isinstance(frees, list)
-    lines = [clean(each) for each in sentences] + [f"  -> {clean(each)}" for each in frees]
-    return "".join(f"{line}\n" for line in lines)
+    lines = [*sentences, *(f"  -> {each}" for each in frees)]
+    return "".join(f"{clean(shortened(line, root))}\n" for line in lines)
 
 
 def state_log(call: Call) -> Answer | Stream:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tugtool import config, git, state
+from tugtool.cli.naming import short_name
 from tugtool.cli.output import Answer, clean
 from tugtool.cli.place import Place, said
 from tugtool.errors import Usage, quoted
-from tugtool.state_errors import PeopleOnly
+from tugtool.people_errors import PeopleOnly
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def state_review(call: Call) -> Answer:
         data |= {"deferred_count": 0, "parked_count": 0}
     else:
         data = state.review(place.store, place.plan() if named else None)
-    return Answer(data, lambda: "".join(f"{line}\n" for line in _listed(data)))
+    return Answer(data, lambda: "".join(f"{line}\n" for line in _listed(data, place.repo.root)))
 
 
 def _refuse_odd(call: Call, accept: bool, reject: bool) -> None:
@@ -76,24 +77,27 @@ def _judged(call: Call, *, accepting: bool) -> Answer:
     return said(data, f"{word} {names}{again}")
 
 
-def _listed(data: Data) -> Iterator[str]:
+def _listed(data: Data, root: str) -> Iterator[str]:
     items, parked = data["deferred_items"], data["parked_steps"]
     assert isinstance(items, list)
     assert isinstance(parked, list)
     plans = dict.fromkeys(each["plan_path"] for each in (*items, *parked))
     for plan in sorted(plans):
         yield clean(plan)
-        yield from _items(plan, [each for each in items if each["plan_path"] == plan])
+        yield from _items(plan, [each for each in items if each["plan_path"] == plan], root)
         for each in parked:
             if each["plan_path"] == plan:
-                yield from _parked(plan, each)
+                yield from _parked(plan, each, root)
     if not plans:
         yield "nothing waits for a person"
     else:
-        yield f"waiting for a person: deferred items: {len(items)}, parked steps: {len(parked)}"
+        deferred = f"{len(items)} deferred item{'s' if len(items) != 1 else ''}"
+        steps = f"{len(parked)} parked step{'s' if len(parked) != 1 else ''}"
+        waiting = [deferred] * bool(items) + [steps] * bool(parked)
+        yield f"{' and '.join(waiting)} wait{'s' if len(items) + len(parked) == 1 else ''} for you"
 
 
-def _items(plan: str, items: list[Data]) -> Iterator[str]:
+def _items(plan: str, items: list[Data], root: str) -> Iterator[str]:
     step = None
     for each in items:
         anchor = str(each["step_anchor"])
@@ -101,21 +105,21 @@ def _items(plan: str, items: list[Data]) -> Iterator[str]:
             step = anchor
             yield clean(f"  {anchor}: {each['step_title']} [{each['step_status']}]")
         yield clean(f"    {each['kind']} {each['ordinal']}: {each['text']}")
-        by = f" by {each['deferred_by']}" if each["deferred_by"] else ""
+        by = f" by {short_name(str(each['deferred_by']), root)}" if each["deferred_by"] else ""
         because = each["reason"] or "no reason was given"
         yield clean(f"      deferred {each['deferred_at']}{by}: {because}")
         which = f"--step {quoted(anchor)} --kind {each['kind']} --ordinal {each['ordinal']}"
         yield clean(f"      tugcode state review {quoted(plan)} --accept {which}")
 
 
-def _parked(plan: str, step: Data) -> Iterator[str]:
+def _parked(plan: str, step: Data, root: str) -> Iterator[str]:
     anchor, last = str(step["step_anchor"]), step["last_attempt"]
     assert isinstance(last, dict)
     yield clean(f"  {anchor}: {step['step_title']} [parked]")
     yield clean(f"    parked {step['parked_at']}: {step['reason']}")
     ended = f"ended as {last['outcome']}" if last["outcome"] else "still holds it"
     times = f"{step['attempts']} attempt{'s' if step['attempts'] != 1 else ''}"
-    yield clean(f"    {times}; the last, by {last['worktree']}, {ended}")
+    yield clean(f"    {times}; the last, by {short_name(last['worktree'], root)}, {ended}")
     for each in last["left"]:
         yield clean(f"    {each['kind']}: {each['summary']}")
     yield clean(f"    tugcode state reset {quoted(plan)} {quoted(anchor)}")

@@ -62,7 +62,9 @@ def _head(canvas: Canvas, data: Data) -> None:
     name = canvas.said(os.path.basename(data["root"]) or data["root"])
     canvas.write(("bold", f"{name}  "), ("dim", _joined(canvas, facts)), hang=2)
     if not plans:
-        canvas.write(("", "there is no plan here. Next: tugcode plan new SLUG"), hang=2)
+        archived = "every plan is archived. They are in: tugcode status --all"
+        none = "there is no plan here. Next: tugcode plan new SLUG"
+        canvas.write(("", archived if data["archived"] else none), hang=2)
 
 
 def _plan(canvas: Canvas, plan: Data, data: Data, column: int) -> None:

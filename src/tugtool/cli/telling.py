@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from tugtool.cli.naming import short_name
 from tugtool.cli.output import clean
 from tugtool.errors import listing
 from tugtool.plan import catalog
@@ -24,7 +25,7 @@ _TAKEN = {
 
 
 def line(event: Event, *, root: str, several: bool = False) -> str:
-    """`2026-02-23T12:00:00Z step-1 claimed by .tugtree/red (attempt 1)`."""
+    """`2026-02-23T12:00:00Z step-1 claimed by red (attempt 1)`."""
     at = f"{event['at'][:19]}Z"
     plan = [catalog.slug_of(os.path.basename(event["plan_path"]))] if several else []
     step = [event["step_anchor"]] if event["step_anchor"] else []
@@ -37,14 +38,8 @@ def words(event: Event, root: str) -> str:
     return (WORDS.get(kind) or _plain(kind.replace("_", " ")))(event, root)
 
 
-def _worktree(path: str, root: str) -> str:
-    """A worktree inside the repository is named from there."""
-    inside = path.startswith(f"{root}/")
-    return path[len(root) + 1 :] if inside else path
-
-
 def _by(event: Event, root: str) -> str:
-    return f" by {_worktree(event['actor'], root)}" if event["actor"] else ""
+    return f" by {short_name(event['actor'], root)}" if event["actor"] else ""
 
 
 def _because(text: object) -> str:
@@ -71,7 +66,7 @@ def _claim(event: Event, root: str) -> str:
     if before == event["actor"] and detail["outcome"] == "superseded":
         text += ", who held it already"
     elif before is not None:
-        text += f", taken over from {_worktree(before, root)}: {_TAKEN[detail['outcome']]}"
+        text += f", taken over from {short_name(before, root)}: {_TAKEN[detail['outcome']]}"
     return text + (", and parked: too many claims without progress" if detail["parked"] else "")
 
 

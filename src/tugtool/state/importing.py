@@ -9,8 +9,9 @@ from __future__ import annotations
 import posixpath
 
 from tugtool import jsontext
+from tugtool.people_errors import BadImport, PlansRecorded
 from tugtool.state.upkeep import FORMAT, FORMAT_VERSION
-from tugtool.state_errors import BadImport, NewerDatabase, PlansRecorded, QueryFailed
+from tugtool.state_errors import NewerDatabase, QueryFailed
 from tugtool.store import schema, sql, sql_records
 
 TYPE_CHECKING = False

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from tugtool.people_errors import RevisionRefused
 from tugtool.plan import textdiff
 from tugtool.state import record
 from tugtool.state.revision import Allowed, Recorded, Revision
 from tugtool.state.setup import preview
-from tugtool.state_errors import RevisionRefused
 from tugtool.store import sql, sql_revise
 
 TYPE_CHECKING = False

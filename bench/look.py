@@ -1,0 +1,224 @@
+"""What looking costs: that `show` grows with what it prints, and that watchers slow nobody down.
+
+    python bench/look.py [--quick] [--blocks N] [--self-test]
+
+`state show` as a whole process on plans of many sizes: CPU time per printed line, the fixed
+cost of a start taken off. Then as many workers as the machine has cores claim and complete
+steps, in short blocks: with 20 watchers on terminals of their own, and with the same
+watchers stopped, by turns. Exit status 1 if a budget is broken. `--self-test` plants a
+`show` that is quadratic and watchers that never rest, and fails unless both are caught.
+"""
+
+import argparse
+import os
+import pty
+import select
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import harness
+import shapes
+from harness import Row
+
+#: A line of a long picture may cost this much of a line of a short one.
+MOST_GROWTH = 1.3
+#: What 20 watchers may add to the time that a claim takes.
+MOST_ADDED = 1.05
+WATCHERS = 20
+#: Sleeps for the square of what there is to print.
+QUADRATIC = "import sys, time; n = int(sys.argv[1]); print('x\\n' * n); sum(range(n * n // 400))"
+
+
+class Bench(NamedTuple):
+    """Where everything lies."""
+
+    place: Path
+    tugcode: str
+    environment: dict[str, str]
+
+    def repository(self, name: str, plans: int, steps: int) -> Path:
+        """A repository with so many plans of so many steps, all recorded."""
+        path = harness.repository(
+            self.place / name, shapes.plan("diamonds", steps), self.environment
+        )
+        # Steps are claimed and given back all the time here, which would park them.
+        (path / ".tugtool" / "config.toml").write_text("[state]\nmax_attempts = 1000000\n")
+        for number in range(1, plans):
+            text = (path / ".tugtool" / "tugplan-bench.md").read_text()
+            (path / ".tugtool" / f"tugplan-bench{number}.md").write_text(text)
+        for file in sorted((path / ".tugtool").glob("tugplan-bench*.md")):
+            words = [self.tugcode, "state", "init", str(file)]
+            harness.run(words, self.environment, path)
+        return path
+
+
+def main() -> int:
+    options = _options()
+    with tempfile.TemporaryDirectory(prefix="tugtool-look-") as name:
+        place = Path(name).resolve()
+        environment = harness.environment(place)
+        binaries = harness.install(place / "venv", environment)
+        bench = Bench(place, str(binaries / "tugcode"), environment)
+        print(f"{harness.versions(binaries)}\n")
+        broken = _printing(bench, quick=options.quick, plant=options.self_test)
+        blocks = options.blocks or (6 if options.quick else 20)
+        broken += _watching(bench, blocks, plant=False)
+        if options.self_test:
+            broken += not _watching(bench, blocks, plant=True)
+    print(f"\n{broken} budgets broken" if broken else "\nevery budget is kept")
+    return 1 if broken else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="fewer blocks, smaller plans")
+    parser.add_argument("--blocks", type=int, metavar="N", help="of claims, with and without")
+    parser.add_argument("--self-test", action="store_true", help="plant what must be caught")
+    return parser.parse_args()
+
+
+def _printing(bench: Bench, *, quick: bool, plant: bool) -> int:
+    big = 2000 if quick else 10_000
+    shapes_ = {
+        "1 plan of 100 steps": (1, 100),
+        "1 plan of 1,000 steps": (1, 1000),
+        f"{big // 100} plans of 60 steps": (big // 100, 60),
+        f"1 plan of {big:,} steps": (1, big),
+    }
+    rows = [Row(harness.BARE, [bench.tugcode, "--version"])]
+    lines: dict[str, int] = {}
+    for number, (name, (plans, steps)) in enumerate(shapes_.items()):
+        path = bench.repository(f"show-{number}", plans, steps)
+        rows.append(Row(name, [bench.tugcode, "-C", str(path), "state", "show"]))
+        lines[name] = harness.run(rows[-1].argv, bench.environment).count("\n")
+    if plant:
+        slow = [str(Path(bench.tugcode).with_name("python")), "-c", QUADRATIC]
+        for count in (1000, 10_000):
+            rows.append(Row(f"{count} lines, quadratic on purpose", [*slow, str(count)]))
+            lines[rows[-1].name] = count
+    times = harness.measure(rows, 3 if quick else 5, 1, bench.place, bench.environment)
+    return _per_line(rows, lines, {name: statistics.median(each) for name, each in times.items()})
+
+
+def _per_line(rows: list[Row], lines: dict[str, int], times: dict[str, float]) -> int:
+    """Each picture's cost of a line beside that of the plan of 1,000 steps."""
+    start = times[harness.BARE]
+    costs = {name: (times[name] - start) / count for name, count in lines.items()}
+    floor = max(costs["1 plan of 1,000 steps"], costs["1 plan of 100 steps"])
+    print(f"{'state show':<38}{'lines':>8}{'CPU ms':>9}{'us/line':>9}{'x':>7}")
+    broken = 0
+    for name, cost in costs.items():
+        growth = cost / floor
+        planted = "on purpose" in name
+        over = growth > MOST_GROWTH and not (planted and lines[name] == 1000)
+        broken += over != (planted and lines[name] > 1000)
+        verdict = f"OVER the budget of {MOST_GROWTH}" if over else "in budget"
+        numbers = f"{lines[name]:>8}{times[name]:>9.0f}{cost * 1000:>9.1f}{growth:>7.2f}"
+        print(f"{name:<38}{numbers}  {verdict}")
+    return broken
+
+
+def _watching(bench: Bench, blocks: int, *, plant: bool) -> int:
+    """Claims with watchers and without, by turns; 1 if the watchers cost too much."""
+    name = "watch-planted" if plant else "watch"
+    path = bench.repository(name, 1, 60)
+    watchers = [_greedy(bench, path) if plant else _watcher(bench, path) for _ in range(WATCHERS)]
+    ended = threading.Event()
+    reader = threading.Thread(target=_read, args=([each[1] for each in watchers], ended))
+    reader.start()
+    times: dict[bool, list[float]] = {True: [], False: []}
+    try:
+        for block in range(2 * blocks):
+            watched = block % 2 == 0
+            for child, _ in watchers:
+                os.kill(child, signal.SIGCONT if watched else signal.SIGSTOP)
+            times[watched] += _block(bench, path, block)
+    finally:
+        for child, _ in watchers:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        ended.set()
+        reader.join()
+    added = statistics.median(times[True]) / statistics.median(times[False])
+    verdict = f"OVER the budget of {MOST_ADDED}" if added > MOST_ADDED else "in budget"
+    what = "restless on purpose" if plant else "state show --watch"
+    counted = f"{len(times[True])} claims each"
+    print(f"\n{WATCHERS} watchers ({what}): a claim takes {added:.3f} times as long, {counted}")
+    print(verdict)
+    return int(added > MOST_ADDED)
+
+
+def _watcher(bench: Bench, path: Path) -> tuple[int, int]:
+    """A watcher on a terminal of its own, and where its output comes out."""
+    child, terminal = pty.fork()
+    if child == 0:
+        words = [bench.tugcode, "-C", str(path), "state", "show", "bench", "--watch"]
+        os.execve(bench.tugcode, words, {**bench.environment, "TERM": "xterm-256color"})
+    return child, terminal
+
+
+def _greedy(bench: Bench, path: Path) -> tuple[int, int]:
+    """A dashboard as people build them first: the command again and again."""
+    child, terminal = pty.fork()
+    if child == 0:
+        line = f'while :; do "{bench.tugcode}" -C "{path}" state show bench; done'
+        os.execve("/bin/sh", ["sh", "-c", line], bench.environment)
+    return child, terminal
+
+
+def _read(terminals: list[int], ended: threading.Event) -> None:
+    while not ended.is_set():
+        for terminal in select.select(terminals, [], [], 0.2)[0]:
+            try:
+                os.read(terminal, 1 << 16)
+            except OSError:
+                terminals.remove(terminal)
+
+
+def _block(bench: Bench, path: Path, block: int) -> list[float]:
+    """So many workers as there are cores, each with a few steps; how long each claim took."""
+    found: list[float] = []
+    workers = [
+        threading.Thread(target=_work, args=(bench, path, f"w{block}-{number}", found))
+        for number in range(os.cpu_count() or 2)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return found
+
+
+def _work(bench: Bench, path: Path, owner: str, found: list[float]) -> None:
+    def tugcode(*words: str) -> None:
+        line = [bench.tugcode, "-C", str(path), "state", *words, "--worktree", owner, "--json"]
+        subprocess.run(line, env=bench.environment, stdout=subprocess.DEVNULL, check=True)
+
+    for number in range(6):
+        begun = time.perf_counter()
+        tugcode("claim", "bench", "--request-id", f"{owner}-{number}")
+        found.append(time.perf_counter() - begun)
+        # Given back, so that there is always one: what is measured is the claim.
+        step = _held(bench, path, owner)
+        tugcode("release", "bench", step)
+
+
+def _held(bench: Bench, path: Path, owner: str) -> str:
+    import sqlite3
+
+    database = sqlite3.connect(f"file:{path}/.tugtool/state.db?mode=ro", uri=True)
+    question = "select anchor from steps where claimed_by like ? and parent_anchor is null"
+    (anchor,) = database.execute(question, (f"%{owner}",)).fetchone()
+    database.close()
+    return str(anchor)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
