@@ -52,7 +52,8 @@ def do(plan: str, step: str, who: list[str], pace: float) -> None:
     shown = tugcode("show", plan)
     family = {row["anchor"]: [row, *row["substeps"]] for row in shown["steps"]}[step]
     anchors = [row["anchor"] for row in family]
-    for item in shown["checklist_items"]:
+    order = ["task", "test", "checkpoint"]
+    for item in sorted(shown["checklist_items"], key=lambda item: order.index(item["kind"])):
         if item["step_anchor"] not in anchors or item["status"] == "completed":
             continue
         time.sleep(pace)

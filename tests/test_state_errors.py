@@ -142,8 +142,9 @@ def test_the_cases_cover_every_class_of_the_state():
 
 
 def classes() -> list[type[errors.TugError]]:
-    found = [each for _, each in inspect.getmembers(state_errors, inspect.isclass)]
-    return [each for each in found if each.__module__ == state_errors.__name__]
+    homes = (state_errors, people_errors)
+    found = [(home, each) for home in homes for _, each in inspect.getmembers(home, inspect.isclass)]
+    return [each for home, each in found if each.__module__ == home.__name__]
 
 
 ODD = "odd 'plan' ;.md"
@@ -206,6 +207,6 @@ def test_the_examples_are_of_every_class_that_names_a_command():
 
 
 def test_no_message_suggests_a_forced_or_destructive_command():
-    source = inspect.getsource(state_errors)
+    source = inspect.getsource(state_errors) + inspect.getsource(people_errors)
     for word in ("--force", "state reset", "state reopen", "state release", "reconcile"):
         assert word not in source
