@@ -31,6 +31,7 @@ bench: $(VENV)/runtime ## Measure an installed, compiled package against its bud
 	@$(BIN)/python bench/startup.py
 	@$(BIN)/python bench/state.py
 	@$(BIN)/python bench/parser.py
+	@$(BIN)/python bench/look.py
 
 clean: ## Remove everything that was built.
 	rm -rf $(VENV) .cache .hypothesis

@@ -142,9 +142,11 @@ def test_the_cases_cover_every_class_of_the_state():
 
 
 def classes() -> list[type[errors.TugError]]:
-    homes = (state_errors, people_errors)
-    found = [(home, each) for home in homes for _, each in inspect.getmembers(home, inspect.isclass)]
-    return [each for home, each in found if each.__module__ == home.__name__]
+    found = []
+    for home in (state_errors, people_errors):
+        members = [each for _, each in inspect.getmembers(home, inspect.isclass)]
+        found += [each for each in members if each.__module__ == home.__name__]
+    return found
 
 
 ODD = "odd 'plan' ;.md"
