@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 import tugtool
 from tugtool import config, errors, people_errors, state_errors
-from tugtool.cli import batch, table
+from tugtool.cli import batch, parse, table
 from tugtool.plan import rules
 
 ROOT = Path(__file__).parent.parent
@@ -204,3 +205,29 @@ def test_the_demo_plays_to_its_end(tmp_path):
     assert "wave 5   * step-8  Everything together (verification only)" in done.stdout
     assert "E011: these steps wait for each other" in done.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+#: A command line of ours in a page, up to a comment, a pipe or a redirection.
+COMMAND_LINE = re.compile(r"^(?:\$ )?(?:.*\| )?(tugcode .*?)(?: +#.*| \|.*| >.*)?$", re.MULTILINE)
+
+
+def test_every_command_line_in_the_pages_can_be_typed():
+    pages = [ROOT / "README.md", DOCS / "guide.md", DOCS / "orchestrators.md", DOCS / "state.md"]
+    lines = []
+    for page in pages:
+        for block in re.findall(r"```(?:sh|console)\n(.*?)```", page.read_text(), re.DOTALL):
+            lines += [line for line in COMMAND_LINE.findall(block) if not line.endswith(":")]
+    assert len(lines) > 60
+    for line in lines:
+        words = shlex.split(line.replace("$$", "4711"))
+        assert parse.parse(words[1:]).path in table.COMMANDS, line
+
+
+def test_the_orchestrators_page_knows_every_exit_status_and_only_codes_that_exist():
+    page = (DOCS / "orchestrators.md").read_text()
+    statuses = {0, *(each.exit_status for each in error_classes())}
+    listed = re.findall(r"^\| (\d+) \|", page, re.MULTILINE)
+    assert {int(status) for status in listed} == statuses
+    assert set(CODE.findall(page)) <= {each.code for each in error_classes()}
+    reasons = ("all_completed", "no_ready_steps", "paused")
+    assert all(f"| `{reason}` |" in page for reason in reasons)
