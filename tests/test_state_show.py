@@ -53,13 +53,30 @@ def test_a_step_waits_for_what_it_and_its_substeps_need_outside(lab):
     assert not any(waits(lab).values())
 
 
-def test_what_a_completed_substep_needed_is_waited_for_no_more(lab):
+def test_what_a_completed_substep_needed_its_holder_waits_for_no_more(lab):
     lab = lab("1 t", "2 t", "2.1 t < 1", "2.2 t")
     lab.finish("step-1")
     lab.claim(step="step-2")
     lab.close("step-2-1")
     lab.reopen("step-1", force=True)
     assert waits(lab)["step-2"] == []
+
+
+def test_but_nobody_gets_the_step_before_that_is_done_again(lab):
+    lab = lab("1 t", "2 t", "2.1 t < 1")
+    lab.finish("step-1")
+    lab.claim()
+    lab.close("step-2-1")
+    lab.release("step-2")
+    lab.reopen("step-1")
+    assert lab.ready()["blocked_steps"] == ["step-2"]
+    second = lab.show()["steps"][1]
+    assert (second["waiting_for"], second["substeps"][0]["waiting_for"]) == (["step-1"], [])
+
+
+def test_a_substep_does_not_wait_for_its_own_step(lab):
+    (step,) = lab("1 t", "1.1 t < 1", "1.2 t < 1.1").show()["steps"]
+    assert [each["waiting_for"] for each in step["substeps"]] == [[], ["step-1-1"]]
 
 
 def test_a_holder_that_provably_no_longer_runs_is_told(lab):
@@ -152,9 +169,9 @@ def test_many_plans_cost_what_each_costs(lab):
 def test_a_look_that_searches_all_steps_for_each_is_caught(counted, monkeypatch):
     quick = views._Picture.waiting_for
 
-    def searching(self, anchor, below):
-        assert any(step["anchor"] == anchor for step in self.steps)
-        return quick(self, anchor, below)
+    def searching(self, row, below):
+        assert any(step["anchor"] == row["anchor"] for step in self.steps)
+        return quick(self, row, below)
 
     monkeypatch.setattr(views._Picture, "waiting_for", searching)
     assert counted(200, not_at_all) > 2.2 * counted(100, not_at_all)

@@ -3,6 +3,7 @@
 import os
 
 from state_fixtures import markdown
+from tugtool import state
 
 
 def test_a_repository_without_plans_says_how_to_begin(repo, tugcode):
@@ -79,6 +80,17 @@ def test_the_picture_names_each_and_the_command_to_look_at_it(desk, tugcode):
     assert (
         "work: 1 deferred item waits for your judgement\n    tugcode state review work\n" in shown
     )
+
+
+def test_on_its_last_attempt_a_step_is_at_work_until_that_has_come_to_nothing(lab):
+    lab = lab("1 t", max_attempts=1)
+    lab.claim(lease_seconds=60)
+    (plan,) = state.status(lab.store)["plans"]
+    assert (plan["steps"]["held"], plan["steps"]["parked"], plan["parked"]) == (1, 0, [])
+    lab.clock.advance(61)
+    (plan,) = state.status(lab.store)["plans"]
+    assert [claim["stale"] for claim in plan["claims"]] == ["expired"]
+    assert [step["anchor"] for step in plan["parked"]] == ["step-1"]
 
 
 def test_a_changed_and_a_lost_plan_file_need_a_person(desk, tugcode):

@@ -17,11 +17,11 @@ HEAD = ("STEP", "STATUS", "TRIES", "WAITED", "WORKED", "REMARKS")
 GAP = "  "
 
 
-def table(plans: Sequence[Figures]) -> str:
-    """Everything there is to say about the plans."""
+def table(plans: Sequence[Figures], width: int | None = None) -> str:
+    """Everything there is to say about the plans, for so many columns or for the output's."""
     if not plans:
         return "no plan has a state yet\n"
-    width = output.width()
+    width = width or output.width()
     return "\n".join(_plan(plan, width) for plan in plans)
 
 

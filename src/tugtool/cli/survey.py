@@ -38,8 +38,14 @@ _NEEDS = {
 
 
 def drawn(data: Data) -> str:
-    """Plans, worktrees, and what needs a person."""
+    """The picture, for standard output as it is."""
     canvas = canvases.for_output()
+    draw(canvas, data)
+    return canvas.text()
+
+
+def draw(canvas: Canvas, data: Data) -> None:
+    """Plans, worktrees, and what needs a person."""
     _head(canvas, data)
     names = [cells(canvas.said(plan["slug"])) for plan in data["plans"]]
     column = min(max(names, default=0), _LONGEST_NAME) if canvas.width > 50 else 0
@@ -48,7 +54,6 @@ def drawn(data: Data) -> str:
         _plan(canvas, plan, data, column)
     _worktrees(canvas, data)
     _needs(canvas, data)
-    return canvas.text()
 
 
 def _head(canvas: Canvas, data: Data) -> None:

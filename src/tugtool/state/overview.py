@@ -44,7 +44,7 @@ def _claim(row: Row, now: str, gone: set[tuple[str, str]]) -> Data:
     times = ("lease_expires_at", "heartbeat_at")
     return {
         **{field: row[field] for field in (*fields, *times)},
-        # Why somebody else could take it, if so: such a claim is stale.
+        # Why its holder has lost it, if so: such a claim is stale.
         "stale": "expired" if lapsed else "gone" if dead else None,
     }
 
@@ -58,9 +58,12 @@ def _plan(
 ) -> Data:
     plan = row["plan_path"]
     counts = {each["status"]: each["items"] for each in items.get(plan, [])}
+    # On its last attempt a step is at work until that has come to nothing.
+    at_work = {claim["anchor"] for claim in claims.get(plan, []) if claim["stale"] is None}
     waiting = [
         {field: each[field] for field in ("anchor", "title", "parked_at", "park_reason")}
         for each in parked.get(plan, [])
+        if each["anchor"] not in at_work
     ]
     held = [
         {field: value for field, value in claim.items() if field != "plan_path"}

@@ -101,7 +101,7 @@ class _Picture:
             "lease_expired": until is not None and until < self.now,
             "holder_gone": anchor in self.gone,
             "needs": [edge["depends_on"] for edge in self.needs.get(anchor, [])],
-            "waiting_for": self.waiting_for(anchor, [each["anchor"] for each in below]),
+            "waiting_for": self.waiting_for(row, [each["anchor"] for each in below]),
             "counts": _counts(own),
             "rolled_up": _counts(whole),
             "attempts": [_attempt(each) for each in self.attempts.get(anchor, [])],
@@ -109,13 +109,18 @@ class _Picture:
             "substeps": [self.step(each) for each in below],
         }
 
-    def waiting_for(self, anchor: str, below: list[str]) -> list[str]:
+    def waiting_for(self, row: Row, below: list[str]) -> list[str]:
         """What is unfinished of what the step and its substeps need, those themselves aside."""
+        anchor = row["anchor"]
         if anchor not in self.open:
             return []
-        inside = {anchor, *below}
-        edges = (edge for each in inside for edge in self.needs.get(each, []) if each in self.open)
-        needed = {edge["depends_on"] for edge in edges} - inside
+        members = [anchor, *below]
+        if row["claimed_by"] is not None:
+            # Whoever holds it goes on; a claim would ask also for what a done substep needed.
+            members = [each for each in members if each in self.open]
+        needed = {edge["depends_on"] for each in members for edge in self.needs.get(each, [])}
+        # That a substep names its own step as a dependency means nothing.
+        needed -= {anchor, *below, row["parent_anchor"]}
         return sorted(needed & self.open.keys(), key=self.open.__getitem__)
 
 
