@@ -1,0 +1,334 @@
+"""The counts that `show`, `status` and `stats` tell are those of the items and events.
+
+Random histories over random plans; every so often all three are drawn, read back as a
+person would, and held against what is counted plainly. Planted faults are noticed.
+"""
+
+import os
+import random
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import count_checks as checks
+import plan_drafts
+from count_truth import Truth
+from state_fixtures import KEY, Lab
+from state_walk import OPERATIONS, OWNERS, Walk
+from test_revise_property import EDITS, Editor, _is_sound, drafts
+from test_state_events import HISTORIES, History, plans
+from tugtool import clock, state
+from tugtool.cli import figures, picture, survey
+from tugtool.state import counting, overview, record, views
+from tugtool.store import sql, sql_history, sql_look
+
+EXAMPLES = int(os.environ.get("TUG_FUZZ_EXAMPLES", "40"))
+QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
+
+
+class LongWalk(Walk):
+    """A walk in which people have their say as well."""
+
+    def defer(self, anchor: str, owner: str, aux: int) -> None:
+        self.lab.tick(anchor, "t0", status="deferred", owner=owner)
+        self.alive(anchor)
+
+    def accept(self, anchor: str, owner: str, aux: int) -> None:
+        self.lab.accept(anchor)
+
+    def reject(self, anchor: str, owner: str, aux: int) -> None:
+        self.lab.reject(anchor)
+
+    def archive(self, anchor: str, owner: str, aux: int) -> None:
+        self.lab.archive(undo=aux != 0)
+
+
+LONG = (*OPERATIONS, "defer", "defer", "accept", "reject", "archive", "start", "tick", "tick")
+WALKS = st.lists(
+    st.tuples(st.sampled_from(LONG), st.sampled_from(OWNERS), st.integers(0, 9), st.integers(0, 4)),
+    min_size=15,
+    max_size=50,
+)
+
+
+def everything_is_counted_right(lab: Lab, account: dict[str, dict] | None = None) -> None:
+    truth = Truth(lab, clock.text(lab.clock.now))
+    shown, told = lab.show(), state.status(lab.store)
+    (numbers,) = state.stats(lab.store, KEY)["plans"]
+    checks.show_data(truth, shown)
+    checks.status_data(truth, told["plans"][0])
+    checks.stats_data(truth, numbers)
+    for width in (120, 60):
+        for every_item in (False, True):
+            text = checks.shown(shown, width, every_item=every_item)
+            checks.show_text(truth, text, every_item=every_item)
+        checks.status_text(truth, checks.surveyed(told, width))
+    for width in (120, 60, 40):
+        checks.stats_text(truth, checks.tabled(numbers, width), account)
+
+
+def hold(lines: list[str], operations: list[tuple[str, str, int, int]]) -> None:
+    """Carry a history out, and look at every fourth moment and at the end."""
+    with tempfile.TemporaryDirectory() as directory:
+        lab = Lab(Path(directory), *lines, max_attempts=3)
+        walk = LongWalk(lab)
+        for number, operation in enumerate(operations):
+            walk.act(*operation)
+            if number % 4 == 3:
+                everything_is_counted_right(lab, walk.account())
+        everything_is_counted_right(lab, walk.account())
+        lab.store.close()
+
+
+#: Rare at random: what each is about, a plan, and what happens to it.
+KNOWN = {
+    "a deferred item of a substep that names its own step": (
+        ["1 t", "1.1 tc < 1", "2 e < 1.1"],
+        [("claim", "red", 0, 0), ("tick", "holder", 1, 0), ("defer", "holder", 1, 0)],
+    ),
+    "a holder whose process is gone, and one on its last attempt": (
+        ["1 t"],
+        [("claim", "red", 0, 1), *[("claim", "blue", 0, aux) for aux in (0, 3, 3)]],
+    ),
+    "a parked step": (
+        ["1 t", "2 t < 1"],
+        [("claim", "red", 0, 0), ("release", "red", 0, 2)],
+    ),
+    "what a substep that is done has needed is open again": (
+        ["1 t", "2 t", "2.1 t < 1"],
+        [
+            *(("finish", "red", 0, 0), ("claim", "red", 1, 0), ("batch", "red", 2, 0)),
+            *(("release", "red", 1, 0), ("reopen", "red", 0, 0)),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", KNOWN)
+def test_what_is_rare_is_counted_right(case):
+    hold(*KNOWN[case])
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=QUIET)
+@given(plans(), WALKS)
+def test_whatever_happened_show_status_and_stats_count_right(lines, operations):
+    hold(lines, operations)
+
+
+CHANGES = st.lists(
+    st.tuples(HISTORIES.map(lambda operations: operations[:20]), EDITS), min_size=1, max_size=3
+)
+
+
+@settings(max_examples=max(EXAMPLES // 3, 1), deadline=None, suppress_health_check=QUIET)
+@given(drafts().filter(_is_sound), CHANGES)
+def test_they_count_right_when_the_plan_has_been_revised(parts, changes):
+    with tempfile.TemporaryDirectory() as directory:
+        lab = Lab(Path(directory), text=plan_drafts.text(parts), max_attempts=3)
+        editor = Editor(parts)
+        for operations, edits in changes:
+            history = History(lab)
+            for operation in operations:
+                history.act(*operation)
+            everything_is_counted_right(lab)
+            for edit in edits:
+                editor.edit(*edit)
+            flags = ("drop_claimed", "drop_completed", "reopen_changed")
+            lab.revise(plan_drafts.text(editor.parts), *flags)
+            everything_is_counted_right(lab)
+        lab.store.close()
+
+
+def _only(statement: str, which: str) -> str:
+    """The statement, reading fewer rows."""
+    fewer = f"from (select * from checklist_items {which})"
+    return statement.replace("from checklist_items", fewer)
+
+
+_OF_STEPS = "where step_anchor in (select anchor from steps where parent_anchor is null)"
+_FIRST = "where ordinal = 0"
+
+
+def _kindly(count):
+    """Counts what is put off as done."""
+
+    def counted(*facts: object) -> dict:
+        found = count(*facts)
+        for counts in found.values() if "task" in found else [found]:
+            counts["completed"] += counts["deferred"]
+            counts["deferred"] = 0
+        return found
+
+    return counted
+
+
+def _one_more(draw):
+    def drawn(canvas, plan, *rest) -> None:
+        steps = {**plan["steps"], "ready": plan["steps"]["ready"] + 1}
+        draw(canvas, {**plan, "steps": steps}, *rest)
+
+    return drawn
+
+
+def _waiting_of_the_unfinished(self, row: dict, below: list[str]) -> list[str]:
+    """Forgets what a substep needs that is done already."""
+    members = [each for each in (row["anchor"], *below) if each in self.open]
+    needed = {edge["depends_on"] for each in members for edge in self.needs.get(each, [])}
+    return sorted((needed - {row["anchor"], *below}) & self.open.keys())
+
+
+def _never_lost(step: dict) -> str:
+    return _STAND({**step, "holder_gone": False, "lease_expired": False})
+
+
+def _patient(row: dict, now: str, gone: set) -> dict:
+    return {**_CLAIM(row, now, gone), "stale": None}
+
+
+def _forgetful(tx, plan, *, done: int = 0, **by: int) -> None:
+    _COUNT(tx, plan, **by)
+
+
+_STAND, _CLAIM, _COUNT = picture.stand, overview._claim, record.count
+
+FAULTS = {
+    "show forgets substeps": (sql, "PLAN_ITEMS", _only(sql.PLAN_ITEMS, _OF_STEPS)),
+    "show forgets an item": (sql, "PLAN_ITEMS", _only(sql.PLAN_ITEMS, _FIRST)),
+    "show takes deferred for done": (views, "_counts", _kindly(views._counts)),
+    "show forgets a substep's needs": (
+        *(views._Picture, "waiting_for"),
+        _waiting_of_the_unfinished,
+    ),
+    "the picture takes deferred for done": (
+        *(picture, "_fraction"),
+        lambda counts: f"{counts['completed'] + counts['deferred']}/{sum(counts.values())}",
+    ),
+    "the picture takes deferred for nothing": (
+        *(picture, "_fraction"),
+        lambda counts: f"{counts['completed']}/{sum(counts.values()) - counts['deferred']}",
+    ),
+    "percents are rounded up": (
+        *(picture, "percent"),
+        lambda done, total: -(-done * 100 // total) if total else 100,
+    ),
+    "leases never run out for the picture": (picture, "stand", _never_lost),
+    "the picture calls parked steps ready": (
+        *(picture, "stand"),
+        lambda step: _STAND({**step, "parked_at": None}),
+    ),
+    "status forgets substeps": (
+        *(sql_look, "ITEM_COUNTS"),
+        _only(sql_look.ITEM_COUNTS, _OF_STEPS),
+    ),
+    "status takes blocked for all that is pending": (
+        *(sql_look, "BLOCKED_COUNTS"),
+        sql_look.BLOCKED_COUNTS.replace("and open_deps > 0", ""),
+    ),
+    "status counts substeps as held": (
+        *(sql_look, "EVERY_HELD_STEP"),
+        sql_look.EVERY_HELD_STEP.replace("parent_anchor is null and", ""),
+    ),
+    "status knows no dead holders": (
+        *(sql_look, "EVERY_HOLDER"),
+        sql_look.EVERY_HOLDER.replace("ended_at is null", "ended_at is not null"),
+    ),
+    "status trusts every claim": (overview, "_claim", _patient),
+    "status is one off": (survey, "_counts", _one_more(survey._counts)),
+    "completed steps are not counted": (record, "count", _forgetful),
+    "stats forgets substeps": (
+        *(sql_history, "ITEM_COUNTS"),
+        _only(sql_history.ITEM_COUNTS, _OF_STEPS),
+    ),
+    "stats takes deferred for done": (counting, "_numbers", _kindly(counting._numbers)),
+    "stats knows no dead holders": (counting, "TAKEN_OVER", ("expired", "superseded")),
+    "the table forgets who was put off": (
+        *(figures, "_remarks"),
+        lambda step: ["forced"] if step["forced"] else [],
+    ),
+    "the table counts from zero": (
+        *(figures, "_row"),
+        lambda step, row=figures._row: (*row(step)[:2], str(step["attempts"] - 1), *row(step)[3:]),
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_count_that_is_wrong_is_noticed(monkeypatch, fault):
+    home, name, wrong = FAULTS[fault]
+    assert getattr(home, name) != wrong
+    monkeypatch.setattr(home, name, wrong)
+    search = settings(
+        max_examples=300,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=QUIET,
+    )
+    with pytest.raises(AssertionError):
+        _rare_then_random(search)
+
+
+def _rare_then_random(search: settings) -> None:
+    for known in KNOWN.values():
+        hold(*known)
+    search(given(plans(), WALKS)(hold))()
+
+
+BIG = ("1 tt", "1.1 tec", "1.2 t < 1.1", "2 te < 1", "3 tc", "3.1 t < 1.2", "4 t", "5 ttec < 4 3.1")
+ANCHORS = ("step-1", "step-1-1", "step-1-2", "step-2", "step-3", "step-3-1", "step-4", "step-5")
+OPTIONS = {
+    "claim": ((), ("--lease-duration", "0.001"), ("--force",)),
+    "start": ((),),
+    "update": (
+        *(("--all", "completed"), ("--task", 0, "deferred", "--reason", "later")),
+        *(("--task", 0, "completed"), ("--all-tests", "in_progress")),
+    ),
+    "complete": ((), (), ("--force", "enough")),
+    "release": ((), ("--park", "--reason", "why")),
+    "reset": ((),),
+    "reopen": (("--reason", "reverted"), ("--reason", "reverted", "--force")),
+}
+
+
+def _do(desk, dice: random.Random) -> None:
+    """Type some command; that it may be refused is part of it."""
+    verb = dice.choice(("claim", "claim", "update", "update", "update", *OPTIONS))
+    step, more = dice.choice(ANCHORS), dice.choice(OPTIONS[verb])
+    held = [row for row in desk.rows("select * from steps") if row["claimed_by"]]
+    if held and verb != "claim" and dice.random() < 0.8:
+        row = dice.choice(held)
+        done = desk.json(verb, "work", row["anchor"], *more, at=Path(row["claimed_by"]))
+    elif verb == "claim":
+        named = ("--step", step) if dice.random() < 0.5 else ()
+        done = desk.json(verb, "work", *named, *more, at=dice.choice((desk.red, desk.blue)))
+    else:
+        done = desk.json(verb, "work", step, *more)
+    assert done.status != 2, done.out  # not even understood
+
+
+def _look(desk, tugcode) -> None:
+    told = tugcode("-C", desk.red, "status", "--json").data
+    truth = Truth(desk, told["as_of"])
+    checks.status_data(truth, told["plans"][0])
+    checks.show_data(truth, desk.ok("show", "work"))
+    checks.stats_data(truth, desk.ok("stats", "work")["plans"][0])
+    for width in ("120", "60"):
+        desk.setenv("COLUMNS", width)
+        checks.status_text(truth, tugcode("-C", desk.red, "status").out)
+        checks.stats_text(truth, desk.text("stats", "work").out)
+        checks.show_text(truth, desk.text("show", "work").out, every_item=False)
+        text = desk.text("show", "work", "--checklist").out
+        checks.show_text(truth, text, every_item=True)
+
+
+@pytest.mark.parametrize("seed", range(max(EXAMPLES // 10, 1)))
+def test_at_the_command_line_they_count_right_as_well(desk, tugcode, seed):
+    desk, dice = desk(*BIG), random.Random(seed)
+    for _ in range(5):
+        for _ in range(8):
+            _do(desk, dice)
+        _look(desk, tugcode)
