@@ -100,8 +100,8 @@ class Truth:
     def statuses(self) -> Counter:
         return Counter(self.rows[anchor]["status"] for anchor in self.tops)
 
-    def tries(self, top: str) -> int:
-        return sum(row["step_anchor"] == top for row in self.attempts)
+    def tries(self, *anchors: str) -> int:
+        return sum(row["step_anchor"] in anchors for row in self.attempts)
 
     def outcomes(self) -> Counter:
         return Counter(row["outcome"] or "running" for row in self.attempts)

@@ -58,13 +58,7 @@ def _plan(
 ) -> Data:
     plan = row["plan_path"]
     counts = {each["status"]: each["items"] for each in items.get(plan, [])}
-    # On its last attempt a step is at work until that has come to nothing.
-    at_work = {claim["anchor"] for claim in claims.get(plan, []) if claim["stale"] is None}
-    waiting = [
-        {field: each[field] for field in ("anchor", "title", "parked_at", "park_reason")}
-        for each in parked.get(plan, [])
-        if each["anchor"] not in at_work
-    ]
+    waiting = _waiting(parked.get(plan, []), claims.get(plan, []))
     held = [
         {field: value for field, value in claim.items() if field != "plan_path"}
         for claim in claims.get(plan, [])
@@ -91,6 +85,14 @@ def _plan(
         "claims": held,
         "parked": waiting,
     }
+
+
+def _waiting(parked: list[Row], claims: list[Data]) -> list[Data]:
+    """Who waits for a person: on its last attempt a step is at work until that is lost."""
+    at_work = {claim["anchor"] for claim in claims if claim["stale"] is None}
+    fields = ("anchor", "title", "parked_at", "park_reason")
+    free = [row for row in parked if row["anchor"] not in at_work]
+    return [{field: row[field] for field in fields} for row in free]
 
 
 def _grouped(rows: Iterable[Row]) -> dict[str, list[Row]]:
