@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -14,6 +15,10 @@ from tugtool.cli import parse
 from tugtool.cli.main import main
 
 DATES = {"GIT_AUTHOR_DATE": "2026-01-01T00:00:00Z", "GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z"}
+
+# Whoever runs the tests in the background has them ignore interrupts, and all they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
