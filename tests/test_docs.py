@@ -75,7 +75,7 @@ def test_codes_are_unique_and_classes_say_what_is_the_case():
     codes = [each.code for each in error_classes()]
     assert len(codes) == len(set(codes))
     assert diagnostic_codes().isdisjoint(codes)
-    assert warning_codes() == {"W101", "W102", "W103", "W105"}
+    assert warning_codes() == {"W101", "W102", "W103", "W104", "W105"}
     assert warning_codes().isdisjoint(diagnostic_codes())
     bases = [each for each in errors.TugError.__subclasses__() if not each.code]
     assert all(base.__name__.endswith("Error") for base in bases)

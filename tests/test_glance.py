@@ -81,7 +81,7 @@ def test_one_step_more_is_one_step(plans):
 
 def test_what_is_wrong_stands_above_the_last_picture(plans):
     lines = frame(plans["at_work"], rows=50, trouble="the database is away.")
-    assert lines[0] == "⚠ the database is away. Watching on."
+    assert lines[0] == "⚠ the database is away; watching on"
     assert lines[1].startswith("Plan: ")
     assert frame(rows=50, nothing="nothing yet") == ["nothing yet"]
 

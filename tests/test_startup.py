@@ -170,7 +170,7 @@ RUNS = {
     ),
     "state pause": (["state", "pause", "small"], {"place", "state_admin"}),
     "state resume": (["state", "resume", "small"], {"place", "state_admin"}),
-    "state restore": (["state", "restore"], {"place", "state_restore"}),
+    "state restore": (["state", "restore", "--dry-run"], {"place", "state_restore"}),
     "state review": (["state", "review", "small"], {"naming", "place", "state_review"}),
     "state archive": (["state", "archive", "small"], {"place", "state_records"}),
     "state prune": (["state", "prune"], {"place", "state_records"}),

@@ -111,6 +111,7 @@ CASES = [
     ("E067", 1, parked, ("claim", "work", "--step", "step-1"), "is parked since"),
     ("E068", 1, worker, ("review", "--accept", "--step", "step-1"), "this is for people"),
     ("E069", 1, cut_off, ("import", "../../x"), "../../x:2 is cut off"),
+    ("E077", 1, nothing, ("restore",), "is sound and complete"),
     ("E070", 2, nothing, ("claim", "work", "--stp", "x"), "did you mean --step"),
 ]
 
@@ -170,6 +171,7 @@ EXAMPLES = [
     state_errors.StepParked(ODD, "step-1", reason="r", parked_at="now"),
     state_errors.NewerDatabase("f", found=11, known=10),
     people_errors.PeopleOnly("review --accept"),
+    people_errors.NothingLost(ODD),
     people_errors.PlansRecorded([ODD]),
     people_errors.BadImport("f", "is cut off", line=2),
     state_errors.InvalidEntry("odd", command="review"),
@@ -185,6 +187,7 @@ def test_every_hint_that_is_a_command_parses_and_is_harmless(error):
     assert call.command.path in (
         "state show",
         "state diff",
+        "state restore",
         "state ready",
         "state why",
         "state init",

@@ -172,7 +172,7 @@ def test_every_command_but_init_refuses_a_lost_database(desk):
     for each in refused:
         assert (each.status, each.codes) == (1, ["E046"])
         issue = each.envelope()["issues"][0]
-        assert "a backup of 2" in issue["message"]
+        assert "a backup is there that ends at 2" in issue["message"]
         assert issue["hint"] == "tugcode state restore"
     assert _database(desk).read_bytes() == b""
 
@@ -186,7 +186,7 @@ def test_init_of_another_plan_restores_what_was_lost_first(desk):
     assert done.status == 0
     assert "restored the state from" in done.out
     assert "missing: whatever was recorded after 2" in done.out
-    assert ".tugtool/tugplan-more.md is recorded: 1 steps" in done.out
+    assert ".tugtool/tugplan-more.md is recorded: 1 step" in done.out
     assert len(desk.ok("show")["plans"]) == 2
 
 
@@ -341,6 +341,8 @@ def test_without_a_sound_backup_nothing_is_touched(desk, content):
     desk = desk("1")
     path = _home(desk) / "backup.db"
     path.unlink() if content is None else path.write_bytes(content)
+    for end in ("-wal", "-shm"):
+        Path(f"{_database(desk)}{end}").unlink(missing_ok=True)
     _database(desk).write_bytes(b"broken")
     before = sorted(os.listdir(_home(desk)))
     refused = desk.json("restore")
@@ -456,3 +458,46 @@ def _is_whole_or_refused(url: str, copies: str, *, certainly: bool = False) -> N
     finally:
         store.close()
     assert not hint or ("tugcode state restore" in hint and not certainly)
+
+
+def test_a_sound_database_is_not_replaced_by_its_older_backup(desk):
+    desk = desk("1", "2")
+    _finish(desk, "step-1")
+    before = desk.dump()
+    refused = desk.json("restore")
+    assert (refused.status, refused.codes) == (1, ["E077"])
+    assert desk.dump() == before
+    assert desk.ok("restore", "--dry-run")["lost_steps"][0]["step_anchor"] == "step-1"
+    assert desk.ok("restore", "--from", _home(desk) / "backup.db")["steps_completed"] == 0
+    assert "completed since and missing: step-1" in desk.text("log", "work").out
+
+
+def test_a_database_that_is_gone_with_its_backup_is_not_started_over_silently(desk):
+    desk = desk("1", "2")
+    _finish(desk, "step-1")
+    for path in (_database(desk), _home(desk) / "backup.db"):
+        for end in ("", "-wal", "-shm"):
+            Path(f"{path}{end}").unlink(missing_ok=True)
+    again = desk.json("init", "work")
+    assert (again.status, again.codes) == (0, ["W104"])
+    assert "step-1 of .tugtool/tugplan-work.md" in again.envelope()["issues"][0]["message"]
+    assert desk.json("init", "work").codes == []
+
+
+def test_who_finds_nothing_to_do_saves_what_was_completed_within_the_minute(desk):
+    desk = desk("1", "2 < 1")
+    _finish(desk, "step-1")
+    _finish(desk, "step-2")
+    backup = _home(desk) / "backup.db"
+    assert desk.ok("restore", "--dry-run")["steps_completed"] == 0
+    os.utime(backup, (1, 1))
+    assert desk.ok("claim", "work")["reason"] == "all_completed"
+    assert desk.ok("restore", "--dry-run")["steps_completed"] == 2
+    os.utime(backup, (1, 1))
+    desk.ok("claim", "work")
+    assert backup.stat().st_mtime == 1
+
+
+def _finish(desk, step: str) -> None:
+    desk.ok("claim", "work", "--step", step)
+    desk.ok("complete", "work", step)

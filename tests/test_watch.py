@@ -192,9 +192,9 @@ def test_stopped_by_force_it_takes_the_terminal_again_and_still_gives_it_back(wa
 def test_a_database_that_is_away_for_a_while_is_said_and_watched_on(place, watching):
     seen = watching()
     with database_away(place):
-        seen.until_text("Watching on.")
+        seen.until_text("watching on")
         assert "Overall: 0/3" in seen.display.text
-    seen.until(lambda terminal: "Watching on." not in terminal.display.text)
+    seen.until(lambda terminal: "watching on" not in terminal.display.text)
     other_process(place, "update", "work", "step-1", "--task", 0, "completed")
     seen.until_text("Tasks:       1/2")
 

@@ -4,7 +4,8 @@ StateError
 ├── RevisionRefused  E044  the plan's new text would undo finished or claimed work
 ├── PlansRecorded    E064  plans to be imported have a state here already
 ├── PeopleOnly       E068  a worker may not judge its own work
-└── BadImport        E069  a file that is no export, or not a whole or sound one
+├── BadImport        E069  a file that is no export, or not a whole or sound one
+└── NothingLost      E077  the database is sound; a backup would undo what was done since
 """
 
 from __future__ import annotations
@@ -76,4 +77,18 @@ class BadImport(StateError):
             hint="tugcode state import --help",
             file=name,
             line=line,
+        )
+
+
+class NothingLost(StateError):
+    """A backup in the place of a sound database would undo what was recorded since."""
+
+    code = "E077"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"{path} is sound and complete; its backup would undo what was recorded since "
+            "(--from FILE takes a copy all the same)",
+            hint="tugcode state restore --dry-run",
+            file=path,
         )

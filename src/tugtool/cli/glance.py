@@ -36,7 +36,7 @@ def frame(
     """At most so many lines; what is wrong stands above, `nothing` where there is no plan."""
     top = new()
     if trouble:
-        warning = f"{top.glyphs.warning} {top.said(trouble)} Watching on."
+        warning = f"{top.glyphs.warning} {top.said(trouble.rstrip('.'))}; watching on"
         top.write(("warning", warning), hang=2)
     if not plans:
         top.write(("", nothing))

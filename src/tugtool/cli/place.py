@@ -89,14 +89,17 @@ class Place:
                 return PlanCopy(path, signature=_signature(path), read=_reader(path))
         return PlanCopy(os.path.join(self.repo.root, plan))
 
-    def backed_up(self, answer: Answer) -> Answer:
-        """The same answer; once it is out, the database is backed up."""
-        answer.after = self._back_up
+    def backed_up(self, answer: Answer, *, pending: bool = False) -> Answer:
+        """The same answer; once it is out, the database is backed up.
+
+        With `pending` only if steps were completed within a minute of the last time.
+        """
+        answer.after = lambda: self._back_up(pending)
         return answer
 
-    def _back_up(self) -> None:
+    def _back_up(self, pending: bool) -> None:
         try:
-            trouble = self.store.back_up()
+            trouble = self.store.back_up(pending=pending)
         except KeyboardInterrupt:
             trouble = "interrupted while making a backup; the one before is still there"
         except Exception as error:

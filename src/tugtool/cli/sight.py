@@ -56,7 +56,8 @@ class Seen:
         if plan["plan_path"] not in self.changed:
             return []
         now = self.changed[plan["plan_path"]]
-        return _words(_shortened(plan["plan_hash"]), now and _shortened(now))
+        look = f"What differs: tugcode state diff {quoted(plan['plan_path'])}"
+        return [*_words(_shortened(plan["plan_hash"]), now and _shortened(now)), look]
 
 
 class Sight:

@@ -48,15 +48,20 @@ def state_claim(call: Call) -> Answer:
         from tugtool.cli import waiting
 
         data = waiting.claim(place.store, attempt, wait)
-    return Answer(data, lambda: _claim_text(data))
+    answer = Answer(data, lambda: _claim_text(data))
+    # Who finds nothing to do may be the last who comes by: what was completed within a minute
+    # of the last backup is saved now, or never.
+    return answer if data["claimed"] else place.backed_up(answer, pending=True)
 
 
 def _claim_text(data: Mapping[str, object]) -> str:
     if data["claimed"]:
-        again = " again" if data["reclaimed"] else ""
+        before = data["previous_attempt"]
+        own = isinstance(before, dict) and before["worktree"] == data["worktree"]
+        verb = "claimed again" if own else "took over" if data["reclaimed"] else "claimed"
         return (
             clean(
-                f"claimed{again} {data['anchor']}: {data['step_title']} "
+                f"{verb} {data['anchor']}: {data['step_title']} "
                 f"(attempt {data['attempt']}, until {data['lease_expires_at']})"
             )
             + "\n"

@@ -53,16 +53,16 @@ def state_init(call: Call) -> Answer:
 
 def _recorded(done: Data, steps: int, issues: list[Data]) -> Answer:
     file = str(done["plan_path"])
-    what = "was recorded before" if done["already_initialized"] else "is recorded"
+    new = f"is recorded: {steps} step{'s' * (steps != 1)}"
+    what = "was recorded before" if done["already_initialized"] else new
     look = f"; its file has changed since (tugcode state diff {quoted(file)})"
     changed = look if done["drift"] else ""
-    text = clean(f"{file} {what}: {steps} steps{changed}") + "\n"
-    restored = done.pop("restored", None)
-    if isinstance(restored, dict):
+    text = clean(f"{file} {what}{changed}") + "\n"
+    if "restored" in done or "forgotten" in done:
         from tugtool.cli import state_restore
 
-        issues = [*issues, state_restore.warning(restored)]
-        text = state_restore.text(restored) + text
+        before, told = state_restore.announced(done)
+        text, issues = before + text, [*issues, told]
     return Answer(done, lambda: text, issues=issues)
 
 

@@ -29,7 +29,9 @@ def state_archive(call: Call) -> Answer:
     place = Place(call)
     undo = call.flag("undo")
     data = state.archive(place.store, place.plan(), undo=undo, actor=place.owner)
-    word = f"is {data['plan_status']} again" if undo else "is archived"
+    again = "again" if data["changed"] else "as it was"
+    before = "" if data["changed"] else " already"
+    word = f"is {data['plan_status']} {again}" if undo else f"is archived{before}"
     return said(data, f"{data['plan_path']} {word}")
 
 

@@ -8,6 +8,7 @@ from tugtool import state
 from tugtool.cli.output import Answer, clean
 from tugtool.cli.place import Place
 from tugtool.errors import Usage, listing
+from tugtool.people_errors import NothingLost
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ def state_restore(call: Call) -> Answer:
     if source is not None:
         source = os.path.join(call.cwd, source)
     dry_run = call.flag("dry_run")
+    if source is None and not dry_run and place.store.is_sound():
+        raise NothingLost(os.path.join(place.repo.root, ".tugtool", "state.db"))
     if not dry_run:
         # What `git clean` has taken may be more than the database.
         setup.ignore_state(place.repo)
@@ -57,7 +60,16 @@ def text(data: Data) -> str:
     return "".join(f"{clean(line)}\n" for line in lines)
 
 
-def warning(data: Data) -> Data:
+def announced(done: Data) -> tuple[str, Data]:
+    """What `init` has to say first of a database that was lost, as text and as a warning."""
+    restored, forgotten = done.pop("restored", None), done.pop("forgotten", None)
+    if isinstance(restored, dict):
+        return text(restored), _warning(restored)
+    warning = _started_over(forgotten)
+    return f"{clean(str(warning['message']))}\n", warning
+
+
+def _warning(data: Data) -> Data:
     """The same in one entry of `issues`."""
     lost = [_completion(row) for row in _rows(data, "lost_steps")]
     named = f": {listing(lost)}" if lost else ""
@@ -67,6 +79,19 @@ def warning(data: Data) -> Data:
     )
     hint = "tugcode state show --json"
     return {"code": "W103", "severity": "warning", "message": message, "hint": hint}
+
+
+def _started_over(forgotten: object) -> Data:
+    """A warning that a database is gone for good, and what is known of it."""
+    assert isinstance(forgotten, list)
+    known = [_completion(row) for row in forgotten]
+    named = f" Completed in it since its last backup: {listing(known)}." if known else ""
+    message = (
+        "The state that was here before is gone, and so is its backup; "
+        f"the record is started over.{named}"
+    )
+    hint = "tugcode state show --json"
+    return {"code": "W104", "severity": "warning", "message": message, "hint": hint}
 
 
 def _missing(data: Data) -> str:

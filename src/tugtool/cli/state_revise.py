@@ -85,16 +85,16 @@ def forced(
     dry_run = call.flag("dry_run")
     new: Data = {"text": text, "hash": hash, "allowed": allowed, "dry_run": dry_run}
     told: Data = {} if dry_run else state.init(place.store, plan, parsed, text=text, hash=hash)
-    restored: Data | None = told.pop("restored", None)
-    if told.get("already_initialized", True):
-        told = state.revise(place.store, plan, parsed, actor=place.owner, **new)
-        told["restored_from_backup"] = restored is not None
     before = ""
-    if restored is not None:
+    if "restored" in told or "forgotten" in told:
         from tugtool.cli import state_restore
 
-        issues = [*issues, state_restore.warning(restored)]
-        before = state_restore.text(restored)
+        before, warning = state_restore.announced(told)
+        issues = [*issues, warning]
+    if told.get("already_initialized", True):
+        restored = told.get("restored_from_backup", False)
+        told = state.revise(place.store, plan, parsed, actor=place.owner, **new)
+        told["restored_from_backup"] = restored
     answer = Answer(told, lambda: before + _forced_text(told), issues=issues)
     return answer if dry_run else place.backed_up(answer)
 

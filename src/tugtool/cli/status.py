@@ -112,6 +112,8 @@ def _worktrees(place: Place, plans: list[Data]) -> list[Data]:
 def _needs(plan: Data) -> Iterator[Data]:
     """What a person should look at, and with which command."""
     usual = f"{catalog.DIRECTORY}/{catalog.PREFIX}{plan['slug']}{catalog.SUFFIX}"
+    if plan["status"] == "archived":
+        return
     name = quoted(plan["slug"] if plan["plan_path"] == usual else plan["plan_path"])
     deferred, parked = plan["items"]["deferred"], plan["steps"]["parked"]
     if deferred:

@@ -118,6 +118,28 @@ def _release(event: Event, root: str) -> str:
     return f"released{_by(event, root)}" + (f" and parked{_because(parked)}" if parked else "")
 
 
+def _restore(event: Event, root: str) -> str:
+    lost = event["detail"].get("lost") or []
+    missing = f"; completed since and missing: {listing(lost)}" if lost else ""
+    return f"restored from a backup{_by(event, root)}{missing}"
+
+
+def _revise(event: Event, root: str) -> str:
+    detail = event["detail"]
+    kinds = ("added", "removed", "changed", "reopened")
+    parts = [f"{listing(detail[kind])} {kind}" for kind in kinds if detail.get(kind)]
+    return f"plan revised{_by(event, root)}{_because('; '.join(parts))}"
+
+
+def _judged(verb: str) -> Callable[[Event, str], str]:
+    def told(event: Event, root: str) -> str:
+        detail, own = event["detail"], event["step_anchor"]
+        items = listing([_item(list(each[:3]), own) for each in detail.get("judged") or []])
+        return f"{items} {verb}{_by(event, root)}{_because(detail.get('note'))}".lstrip()
+
+    return told
+
+
 WORDS: dict[str, Callable[[Event, str], str]] = {
     "init": _init,
     "claim": _claim,
@@ -135,10 +157,10 @@ WORDS: dict[str, Callable[[Event, str], str]] = {
     "reopen": _plain("reopened"),
     "pause": _plain("paused"),
     "resume": _plain("resumed"),
-    "revise": _plain("plan revised"),
-    "restore": _plain("restored from a backup"),
-    "review_accepted": _plain("accepted"),
-    "review_rejected": _plain("rejected"),
+    "revise": _revise,
+    "restore": _restore,
+    "review_accepted": _judged("accepted"),
+    "review_rejected": _judged("rejected"),
     "archive": _plain("archived"),
     "unarchive": _plain("brought back from the archive"),
     "import": _plain("imported"),

@@ -77,7 +77,8 @@ def step_row(tx: Transaction, plan: str, anchor: str) -> Row:
         from tugtool import nearest
 
         known = [each["anchor"] for each in tx.all(sql.STEPS)]
-        raise NoSuchStep(anchor, plan=plan, close=nearest.names(anchor, known))
+        close = nearest.names(anchor, known) or nearest.names(f"step-{anchor}", known)
+        raise NoSuchStep(anchor, plan=plan, close=close)
     return row
 
 

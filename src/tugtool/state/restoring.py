@@ -42,7 +42,7 @@ def _restored(rescue: Rescue, *, dry_run: bool, actor: str | None) -> Data:
     plans = []
     for key in keys:
         with copy.write(key) as tx:
-            ended += _fence(tx, key, by=by, source=str(facts["source"]), actor=actor)
+            ended += _fence(tx, key, by=by, facts=facts, actor=actor)
             plans.append(_summary(record.plan_row(tx, key)))
     return {
         "restored": not dry_run,
@@ -63,9 +63,10 @@ def _summary(row: Row) -> Data:
     }
 
 
-def _fence(tx: Transaction, plan: str, *, by: int, source: str, actor: str | None) -> list[Data]:
+def _fence(tx: Transaction, plan: str, *, by: int, facts: Data, actor: str | None) -> list[Data]:
     """Free what is held, and raise every attempt: who held it since is known to nobody."""
-    row = record.plan_row(tx, plan)
+    row, lost = record.plan_row(tx, plan), facts["lost_steps"]
+    assert isinstance(lost, list)
     ended: list[Data] = []
     items: list[list[object]] = []
     for held in tx.all(sql.HELD_STEPS, most=row["steps_total"]):
@@ -79,7 +80,8 @@ def _fence(tx: Transaction, plan: str, *, by: int, source: str, actor: str | Non
         plan,
         "restore",
         actor=actor,
-        source=record.storable(source),
+        source=record.storable(str(facts["source"])),
+        lost=[row["step_anchor"] for row in lost if row["plan_path"] == plan],
         raised=by,
         freed=[each["step_anchor"] for each in ended],
         items=items,

@@ -18,9 +18,10 @@ def init(store: Store, plan: str, parsed: Plan, *, text: str, hash: str) -> Data
     """Record a plan that has been found sound; harmless if it is recorded already.
 
     A database that is lost is restored from its backup first; then `restored` in the answer
-    is what `restore` answers.
+    is what `restore` answers. Where the backup is gone too, `forgotten` lists what is known.
     """
     restored = restoring.restore_lost(store)
+    forgotten = store.forgotten()
     store.create()
     with store.write(plan) as tx:
         row = tx.first(sql.PLAN)
@@ -29,7 +30,8 @@ def init(store: Store, plan: str, parsed: Plan, *, text: str, hash: str) -> Data
             return _answer(plan, row["plan_hash"], (0, 0, 0), drift=drift, restored=restored)
         made = _add(tx, plan, parsed, text, hash)
         record.note(tx, plan, "init", hash=hash, steps=made[0], items=made[2])
-    return _answer(plan, hash, made, restored=restored)
+    answer = _answer(plan, hash, made, restored=restored)
+    return answer if forgotten is None else {**answer, "forgotten": forgotten}
 
 
 def preview(plan: str, parsed: Plan, *, hash: str) -> Data:

@@ -106,8 +106,17 @@ if TYPE_CHECKING:
         def is_lost(self) -> bool:
             """Whether the database is gone or empty, and a backup of it is there."""
 
-        def back_up(self) -> str | None:
-            """Keep a copy, unless there is a fresh one; what went wrong, in words."""
+        def is_sound(self) -> bool:
+            """Whether the database is there, whole, and not behind what was acknowledged."""
+
+        def forgotten(self) -> list[dict[str, object]] | None:
+            """What is known to have been completed in a database that is gone with its backup."""
+
+        def back_up(self, *, pending: bool = False) -> str | None:
+            """Keep a copy, unless there is a fresh one; what went wrong, in words.
+
+            With `pending` only if steps were completed that the last one does not hold.
+            """
 
         def rescue(self, source: str | None = None) -> Rescue:
             """What it takes to put a copy in the database's place, its backup if none is named."""

@@ -244,10 +244,9 @@ def _shorten_mark(store: SqliteStore) -> None:
 def number_in(path: str) -> int:
     """The number of the last event in a copy."""
     connection = opened(path)
-    try:
-        return queue.reached(connection)
-    finally:
-        connection.close()
+    number = queue.reached(connection)
+    connection.close()
+    return number
 
 
 def write_mark(mark: str, first: bytes, rows: list[list[Any]]) -> None:
@@ -299,15 +298,22 @@ def completed_since(store: SqliteStore, number: int) -> list[Data]:
 
 def refuse_lost(store: SqliteStore) -> None:
     """A database that was there and is gone or empty is refused; nothing is started over."""
-    what = "empty" if os.path.exists(store.path) else "gone"
     if store.backup is not None and is_sound(store.backup):
-        made = when(store.backup)
-        reason = f"is {what}; a backup of {made} is there"
+        what = "empty" if os.path.exists(store.path) else "gone"
+        reason = f"is {what}; a backup is there that ends at {_ends(store.backup)}"
         raise DatabaseUnavailable(store.path, reason=reason, hint=trouble.RESTORE)
     log = f"{store.path}-wal"
     if os.path.exists(log) and os.stat(log).st_size > 0:
         reason = "is gone or empty, but its log is there; what it held may still be saved"
         raise DatabaseUnavailable(store.path, reason=reason)
+
+
+def _ends(path: str) -> str:
+    """The time of the last change that a copy holds."""
+    connection = opened(path)
+    last = connection.execute(sql.LAST_CHANGE).fetchone()
+    connection.close()
+    return str(last[0]) if last else when(path)
 
 
 def when(path: str) -> str:
@@ -332,13 +338,13 @@ def verify(store: SqliteStore, connection: Connection, marked: int) -> None:
 def _older(store: SqliteStore, connection: Connection, marked: int) -> DatabaseUnavailable:
     """An older copy was put in the database's place: say what it lacks."""
     number = queue.reached(connection)
-    last = connection.execute(sql.LAST_CHANGE).fetchone()
-    missing = completed_since(store, number)
+    last, missing = connection.execute(sql.LAST_CHANGE).fetchone(), completed_since(store, number)
     names = [f"{row['step_anchor']} of {row['plan_path']}" for row in missing]
     until = f"ends at {last[0]}" if last else "holds nothing"
     lost = f", among them the completion of {listing(names)}" if names else ""
     changes = f"{marked - number} changes" if marked - number > 1 else "1 change"
     reason = f"is an older copy of itself: it {until}, and {changes} since are missing{lost}"
     hint = trouble.restoring(store.backup)
-    hint = hint or f"{trouble.RESTORE} --from {quoted(store.path)} --dry-run"
-    return DatabaseUnavailable(store.path, reason=reason, hint=hint, missing=missing)
+    keep = f"{trouble.RESTORE} --from {quoted(store.path)} --dry-run"
+    reason += f" (keep it all the same? look at: {keep})" if hint else ""
+    return DatabaseUnavailable(store.path, reason=reason, hint=hint or keep, missing=missing)

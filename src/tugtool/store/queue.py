@@ -223,6 +223,14 @@ def read_mark(path: str) -> tuple[int, tuple[int, int, int]]:
     return 0, UNSIGNED
 
 
+def has_rows(path: str | None) -> bool:
+    """Whether a mark lists completions that the last backup does not hold."""
+    try:
+        return path is not None and os.stat(path).st_size > _MARK_BYTES
+    except OSError:
+        return False
+
+
 def reached(connection: Connection) -> int:
     """The number of the last event that there ever was; pruning does not lower it."""
     row = connection.execute("select seq from sqlite_sequence where name = 'events'").fetchone()

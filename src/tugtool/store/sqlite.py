@@ -112,9 +112,30 @@ class SqliteStore:
         self._version = self._data_version()
         return True
 
-    def back_up(self) -> str | None:
-        """Keep a copy, unless there is a fresh one; what went wrong, in words."""
+    def is_sound(self) -> bool:
+        """Whether the database is there, whole, and not behind what was acknowledged."""
+        try:
+            with self.read() as tx:
+                return bool(tx.value("pragma integrity_check(1)") == "ok")
+        except DatabaseError:
+            return False
+
+    def forgotten(self) -> list[dict[str, object]] | None:
+        """What is known to have been completed in a database that is gone with its backup."""
+        if self.mark is None or self.size() or not queue.read_mark(self.mark)[0]:
+            return None
+        from tugtool.store import backup
+
+        return None if backup.is_sound(self.backup) else backup.completed_since(self, 0)
+
+    def back_up(self, *, pending: bool = False) -> str | None:
+        """Keep a copy, unless there is a fresh one; what went wrong, in words.
+
+        With `pending` only if steps were completed that the last one does not hold.
+        """
         if self.backup is None or queue.is_fresh(self.backup, BACKUP_SECONDS):
+            return None
+        if pending and not queue.has_rows(self.mark):
             return None
         from tugtool.store import backup
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tugtool.store.linked import Error
 
 #: What says that the file itself is the trouble, not what we asked of it.
+_UNREAD = ("IOERR_READ", "IOERR_SHORT_READ")
 _UNUSABLE = ("CANTOPEN", "NOTADB", "CORRUPT", "READONLY", "PERM", "AUTH", "FORMAT")
 
 #: And that a backup would help.
@@ -25,7 +26,8 @@ def translated(
     """SQLite's error as one of ours; by its name, because its texts change."""
     name = getattr(error, "sqlite_errorname", "ERROR").removeprefix("SQLITE_")
     kind = name.partition("_")[0]
-    if kind in _UNUSABLE or (kind == "IOERR" and not os.path.isfile(path)):
+    gone = kind == "IOERR" and (name in _UNREAD or not os.path.isfile(path))
+    if kind in _UNUSABLE or gone:
         helps = kind in _DAMAGED or not os.path.lexists(path)
         hint = restoring(backup) if helps else None
         return DatabaseUnavailable(path, reason=f"cannot be used: {error}", name=name, hint=hint)
