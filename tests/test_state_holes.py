@@ -131,7 +131,7 @@ def test_hole_12_deferred_does_not_block_and_in_progress_does(lab):
     lab.claim()
     lab.tick("step-1", "t0", status="deferred")
     lab.tick("step-1", "t1", status="in_progress")
-    with lab.refuses("E051", "1 open items: step-1 task 1"):
+    with lab.refuses("E051", "1 open item: step-1 task 1"):
         lab.complete("step-1")
 
 
