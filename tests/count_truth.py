@@ -25,6 +25,8 @@ class Truth:
         self.items = [(item["step_anchor"], item["kind"], item["status"]) for item in found]
         self.needs = [(r["step_anchor"], r["depends_on"]) for r in rows("select * from step_deps")]
         self.attempts = rows("select * from attempts")
+        (plan,) = rows("select status from plans")
+        self.archived = plan["status"] == "archived"
         self.gone = {
             row["step_anchor"]
             for row in self.attempts
