@@ -34,6 +34,7 @@ LAYERS = {
     ),
     "foundations": (
         "config",
+        "crash",
         "files",
         "git",
         "holder",
@@ -42,12 +43,13 @@ LAYERS = {
         "repository",
         "store",
     ),
-    "operations": ("init", "state"),
+    "operations": ("init", "state", "trailers"),
     "cli": ("cli", "__main__"),
 }
 #: Within a layer, who may import whom. Whoever is not here imports only from below.
 SIDEWAYS = {
     "config": ("files",),
+    "crash": ("config",),
     "git": ("config",),
     "repository": ("config", "files", "git"),
     "plan": ("files", "plan", "repository"),

@@ -303,3 +303,43 @@ def test_git_works_also_where_the_standard_streams_are_closed(tmp_path, closed):
     )
     subprocess.run([sys.executable, "-c", probe, str(tmp_path / "out")], check=True)
     assert (tmp_path / "out").read_text().startswith("git version ")
+
+
+def test_a_process_dies_at_the_point_that_is_named():
+    program = "from tugtool.crash import point; point('one'); print(1); point('two'); print(2)"
+    environment = {**os.environ, "TUGCODE_CRASH_AT": "two"}
+    words = [sys.executable, "-u", "-c", program]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (-9, "1\n")
+
+
+def test_git_is_fed_more_than_a_pipe_holds_while_it_answers(repo):
+    names = "".join(f"name-{n}\n" for n in range(50_000))
+    out = git.run("cat-file", "--batch-check", cwd=str(repo.path), given=names)
+    assert out.count(" missing\n") == 50_000
+
+
+def test_git_that_does_not_read_what_it_is_given_is_no_trouble(repo):
+    given = "x" * 1_000_000
+    assert git.attempt("rev-parse", "HEAD", cwd=str(repo.path), given=given).status == 0
+
+
+def test_who_the_person_is_reaches_git_and_somebodys_settings_do_not(repo, monkeypatch):
+    monkeypatch.setenv("GIT_AUTHOR_NAME", "Ada")
+    monkeypatch.setenv("GIT_AUTHOR_EMAIL", "ada@example.invalid")
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", "core.bare")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", "true")
+    assert git.run("var", "GIT_AUTHOR_IDENT", cwd=str(repo.path)).startswith("Ada <ada@")
+    assert git.run("rev-parse", "--is-bare-repository", cwd=str(repo.path)) == "false\n"
+
+
+def test_working_trees_are_listed_with_their_branches(repo):
+    linked = repo.linked(repo.path.parent / "a b", "side")
+    repo.git("-C", str(linked), "checkout", "--quiet", "--detach")
+    other = repo.linked(repo.path.parent / "other", "topic/x")
+    assert git.worktrees(str(linked)) == [
+        (str(repo.path), "main"),
+        (str(linked), None),
+        (str(other), "topic/x"),
+    ]

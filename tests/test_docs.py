@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tugtool
-from tugtool import config, errors, people_errors, state_errors
+from tugtool import config, crash, errors, people_errors, state_errors
 from tugtool.cli import batch, parse, table
 from tugtool.plan import rules
 
@@ -231,3 +231,11 @@ def test_the_orchestrators_page_knows_every_exit_status_and_only_codes_that_exis
     assert set(CODE.findall(page)) <= {each.code for each in error_classes()}
     reasons = ("all_completed", "no_ready_steps", "paused")
     assert all(f"| `{reason}` |" in page for reason in reasons)
+
+
+def test_every_crash_point_is_documented_and_reached():
+    page = (DOCS / "crash-points.md").read_text()
+    listed = re.findall(r"^\| `([a-z.-]+)` \|", page, re.MULTILINE)
+    assert listed == list(crash.POINTS)
+    sources = "".join(path.read_text() for path in Path(tugtool.__file__).parent.rglob("*.py"))
+    assert set(re.findall(r'crash\.point\("([^"]+)"\)', sources)) == set(crash.POINTS)

@@ -64,6 +64,9 @@ IMPOSSIBLE = [
     ("events", {"plan_path": "nowhere"}),
     ("step_deps", {"depends_on": "nowhere"}),
     ("plan_revisions", {"plan_hash": None}),
+    ("worktrees", {"reserved_until": "soon"}),
+    ("intents", {"kind": "wish"}),
+    ("intents", {"detail": None}),
 ]
 #: A row of each table that can be.
 SOUND: dict[str, dict[str, object]] = {
@@ -119,6 +122,21 @@ SOUND: dict[str, dict[str, object]] = {
     "events": {"at": TIME, "plan_path": "p", "kind": "k", "detail": "{}"},
     "step_deps": {"plan_path": "p", "step_anchor": "step-1", "depends_on": "step-1"},
     "plan_revisions": {"plan_path": "p", "plan_hash": "h", "plan_text": "", "replaced_at": TIME},
+    "worktrees": {
+        "path": "/w",
+        "branch": "b",
+        "base_branch": "main",
+        "base_commit": "c",
+        "plan_path": "p",
+        "created_at": TIME,
+    },
+    "intents": {
+        "kind": "commit",
+        "worktree": "/w",
+        "plan_path": "p",
+        "detail": "{}",
+        "created_at": TIME,
+    },
 }
 
 
@@ -212,22 +230,27 @@ def _paused(path) -> bool:
         return tx.one(sql.PLAN)["paused_at"] is not None
 
 
+def test_a_database_of_the_first_version_becomes_the_same_as_a_fresh_one(tmp_path):
+    """`schema-10.sql` is what version 10 really was, and never changes."""
+    path = tmp_path / "state.db"
+    connection = sqlite3.connect(path)
+    connection.executescript((Path(__file__).parent / "schema-10.sql").read_text())
+    _insert(connection, "plans", {"plan_path": PLAN, "paused_at": TIME})
+    _insert(connection, "plan_counts", {"plan_path": PLAN})
+    connection.commit()
+    connection.close()
+    _opened(path).create()
+    assert (tmp_path / "state-schema-10.db").exists()
+    assert _paused(path)
+    fresh = tmp_path / "fresh" / "state.db"
+    fresh.parent.mkdir()
+    _opened(fresh).create()
+    assert _shape(path) == _shape(fresh)
+
+
 def test_there_is_a_migration_to_every_version_after_the_first():
     leads_to = [version for version, _ in schema.MIGRATIONS]
     assert leads_to == list(range(schema.FIRST_VERSION + 1, schema.VERSION + 1))
-
-
-def test_a_database_of_the_first_version_becomes_the_present_one(old, tmp_path):
-    present = _shape(old)
-    connection = sqlite3.connect(old)
-    connection.execute("drop index items_deferred")
-    connection.execute("pragma user_version = 10")
-    connection.close()
-    assert _shape(old) != present
-    _opened(old).create()
-    assert _shape(old) == present
-    assert _paused(old)
-    assert (tmp_path / "state-schema-10.db").exists()
 
 
 @pytest.mark.parametrize("how", ["write", "create"])

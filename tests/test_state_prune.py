@@ -28,6 +28,23 @@ def names(rows: list[dict]) -> list[str]:
     return [row["plan_path"] for row in rows]
 
 
+def _worktree_and_intent(lab, plan: str) -> None:
+    """What is known of this machine's directories: nobody exports it, everybody may drop it."""
+    with lab.store.write(KEY) as tx:
+        tx.run(
+            "insert into worktrees (path, branch, base_branch, base_commit, plan_path, created_at)"
+            " values (:path, 'b', 'main', 'c', :of, :now)",
+            path=f"/{plan}",
+            of=plan,
+        )
+        tx.run(
+            "insert into intents (kind, worktree, plan_path, detail, created_at)"
+            " values ('commit', :path, :of, '{}', :now)",
+            path=f"/{plan}",
+            of=plan,
+        )
+
+
 # -- which plans go --------------------------------------------------------------------
 
 
@@ -35,13 +52,17 @@ def test_a_plan_whose_file_is_nowhere_goes_and_the_others_stay(lab, tmp_path):
     lab = lab("1 t")
     add(lab, "b.md", "1 t", "1.1 tt", "2 t < 1")
     kept = body(lab.store, KEY)
+    _worktree_and_intent(lab, "b.md")
+    _worktree_and_intent(lab, KEY)
     answer = prune(lab, tmp_path, [KEY])
     assert (names(answer["pruned"]), names(answer["kept"])) == (["b.md"], [KEY])
     assert answer["pruned"][0]["reason"] == "its file is on no branch and in no worktree"
     assert answer["kept"][0]["reason"] == "its file is here"
     assert body(lab.store) == kept
-    for table in lab.dump():
+    for table in (*lab.dump(), "worktrees", "intents"):
         assert lab.rows(f"select * from {table} where plan_path = 'b.md'") == []
+    for table in ("worktrees", "intents"):
+        assert len(lab.rows(f"select * from {table}")) == 1
 
 
 def test_done_plans_go_only_when_asked_for(lab, tmp_path):

@@ -39,6 +39,8 @@ VARIABLES = {
     "that TUGCODE_STEP names",
     "TUGCODE_STEP": "the step that TUGCODE_ATTEMPT belongs to",
     "TUGCODE_PLAN": "the plan that TUGCODE_ATTEMPT belongs to; any if not set",
+    "TUGCODE_CRASH_AT": "for tests: the name of a point (docs/crash-points.md) at which the "
+    "process kills itself, as `kill -9` would",
     "GIT_DIR": "as for git; then git itself is asked where the repository is",
     "GIT_WORK_TREE": "as for git",
     "GIT_COMMON_DIR": "as for git",
@@ -155,6 +157,11 @@ def login_name() -> str:
     except KeyError:
         # A container may run under a number that nobody has.
         return f"user {os.getuid()}"
+
+
+def crash_point() -> str | None:
+    """Where the process is to kill itself (TUGCODE_CRASH_AT)."""
+    return os.environ.get("TUGCODE_CRASH_AT")
 
 
 def debug() -> bool:

@@ -16,16 +16,50 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def run(*arguments: str, cwd: str, located_by_environment: bool = False) -> str:
+#: Of the environment's GIT_* variables, what says who the person is and how they reach others.
+#: All else is dropped: a hook or a shell of somebody else must not redirect us.
+KEPT = ("GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_CONFIG_", "GIT_SSH", "GIT_ASKPASS", "GIT_EXEC_PATH")
+#: These would carry the settings of whoever started us into the repositories that we work on.
+NEVER_KEPT = ("GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_")
+
+#: What a person may have set for their own eyes, and would change what we read.
+PLAIN = ("-c", "color.ui=never", "-c", "log.showSignature=false")
+
+#: Python ignores it, and a child would inherit that. (The module `signal` would import `enum`.)
+_SIGPIPE = 13
+
+
+class Done:
+    """What git did: its exit status and what it printed."""
+
+    __slots__ = ("out", "said", "status")
+
+    def __init__(self, status: int, out: str, said: str) -> None:
+        self.status = status
+        self.out = out
+        self.said = said
+
+
+def run(
+    *arguments: str, cwd: str, given: str | None = None, located_by_environment: bool = False
+) -> str:
     """Standard output of `git -C cwd arguments...`; refuses with what git said.
 
-    The environment's GIT_* variables are dropped, so that a hook or a shell of somebody
-    else cannot redirect us, unless `located_by_environment` asks for just that.
+    `given` is its standard input. The environment's location variables count only where
+    `located_by_environment` asks for them.
     """
-    status, out, said = _spawn(["git", "-C", cwd, *arguments], _environment(located_by_environment))
-    if status:
-        raise GitFailed(arguments, status=status, said=said.strip())
-    return out
+    done = attempt(*arguments, cwd=cwd, given=given, located_by_environment=located_by_environment)
+    if done.status:
+        raise GitFailed(arguments, status=done.status, said=done.said.strip())
+    return done.out
+
+
+def attempt(
+    *arguments: str, cwd: str, given: str | None = None, located_by_environment: bool = False
+) -> Done:
+    """The same, where a refusal is an answer too."""
+    environment = _environment(located_by_environment)
+    return _spawn(["git", *PLAIN, "-C", cwd, *arguments], environment, given)
 
 
 def worktrees(cwd: str) -> list[tuple[str, str | None]]:
@@ -50,67 +84,93 @@ def version() -> str | None:
 
 
 def user_name(cwd: str) -> str | None:
-    """The name that commits made in `cwd` would carry, as configured."""
+    """The name that commits made in `cwd` would carry."""
     try:
+        told = attempt("var", "GIT_AUTHOR_IDENT", cwd=cwd)
+        if not told.status:
+            return told.out.rpartition(" <")[0].strip() or None
+        # Without an address git has no identity, and yet there may be a name.
         return run("config", "user.name", cwd=cwd).strip() or None
     except (GitFailed, GitUnusable):
         return None
 
 
 def _environment(keep_location: bool) -> dict[str, str]:
-    kept = config.GIT_LOCATION_VARIABLES if keep_location else ()
+    located = config.GIT_LOCATION_VARIABLES if keep_location else ()
     clean = {
         name: value
         for name, value in config.environment().items()
-        if not name.startswith("GIT_") or name in kept
+        if not name.startswith("GIT_") or name in located or _is_kept(name)
     }
-    # One language for messages, no questions, no locks taken for mere looking.
-    clean.update(LC_ALL="C", GIT_TERMINAL_PROMPT="0", GIT_OPTIONAL_LOCKS="0")
+    # One language for messages, no questions, no locks taken for mere looking, no editor.
+    clean.update(LC_ALL="C", GIT_TERMINAL_PROMPT="0", GIT_OPTIONAL_LOCKS="0", GIT_EDITOR=":")
     return clean
 
 
-def _spawn(argv: list[str], env: dict[str, str]) -> tuple[int, str, str]:
-    out_read, out_write = os.pipe()
-    err_read, err_write = os.pipe()
+def _is_kept(name: str) -> bool:
+    return name.startswith(KEPT) and not name.startswith(NEVER_KEPT)
+
+
+def _spawn(argv: list[str], env: dict[str, str], given: str | None) -> Done:
+    pipes = [os.pipe() for _ in range(3)]
+    (in_read, in_write), (out_read, out_write), (err_read, err_write) = pipes
     try:
         child = os.posix_spawnp(
             argv[0],
             argv,
             env,
             file_actions=[
-                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_DUP2, in_read, 0),
                 (os.POSIX_SPAWN_DUP2, out_write, 1),
                 (os.POSIX_SPAWN_DUP2, err_write, 2),
             ],
+            setsigdef=(_SIGPIPE,),
         )
-    except OSError as error:
-        os.close(out_read)
-        os.close(err_read)
-        raise GitUnusable(f"it could not be started ({error.strerror})") from error
+    except (OSError, ValueError) as error:
+        for descriptor in (in_write, out_read, err_read):
+            os.close(descriptor)
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise GitUnusable(f"it could not be started ({reason})") from error
     finally:
-        os.close(out_write)
-        os.close(err_write)
-    out, err = _drain((out_read, err_read))
+        for descriptor in (in_read, out_write, err_write):
+            os.close(descriptor)
+    out, err = _drain((out_read, err_read), in_write, memoryview(os.fsencode(given or "")))
     _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status), out, err
+    return Done(os.waitstatus_to_exitcode(status), out, err)
 
 
-def _drain(descriptors: Iterable[int]) -> list[str]:
+def _drain(descriptors: Iterable[int], sink: int, given: memoryview) -> list[str]:
     # Not at the top: most commands load this module and never start git.
     import select
 
-    # Both at once: whoever waits for one pipe lets the other fill up and stop git.
+    # All at once: whoever waits for one pipe lets the other fill up and stop git.
     parts: dict[int, list[bytes]] = {descriptor: [] for descriptor in descriptors}
     poll = select.poll()
     for descriptor in parts:
         poll.register(descriptor, select.POLLIN)
-    still_open = len(parts)
+    os.set_blocking(sink, False)
+    poll.register(sink, select.POLLOUT)
+    still_open = {*parts, sink}
     while still_open:
         for descriptor, _ in poll.poll():
-            part = os.read(descriptor, 65536)
-            parts[descriptor].append(part)
-            if not part:
+            if descriptor == sink:
+                given = _fed(sink, given)
+                ended = not given
+            else:
+                parts[descriptor].append(os.read(descriptor, 65536))
+                ended = not parts[descriptor][-1]
+            if ended:
                 poll.unregister(descriptor)
                 os.close(descriptor)
-                still_open -= 1
+                still_open.remove(descriptor)
     return [os.fsdecode(b"".join(part)) for part in parts.values()]
+
+
+def _fed(sink: int, given: memoryview) -> memoryview:
+    """What is left to write; nothing, if nobody reads it."""
+    try:
+        return given[os.write(sink, given[:65536]) :] if given else given
+    except BlockingIOError:
+        return given
+    except BrokenPipeError:
+        return given[:0]

@@ -10,7 +10,7 @@ from __future__ import annotations
 #: "Tug1": how we recognise a database of ours.
 APPLICATION_ID = 0x54756731
 FIRST_VERSION = 10
-VERSION = 11
+VERSION = 12
 
 _TIME = "length({0}) = 24 and {0} like '____-__-__T__:__:__.___Z'"
 
@@ -26,6 +26,38 @@ _ITEMS_DEFERRED = """
 create index items_deferred on checklist_items (plan_path, step_anchor)
  where status = 'deferred'
 """
+_WORKTREES = f"""
+create table worktrees (
+  path text not null primary key,
+  branch text not null,
+  base_branch text not null,
+  base_commit text not null,
+  plan_path text not null,
+  {_time("created_at", "not null")},
+  {_time("reserved_until")},
+  reserved_for text
+){{strict}}
+"""
+# What somebody was about to do when they were last seen: written before, removed after. At
+# most one of a kind per working tree, so whoever comes next there finds it.
+_INTENTS = f"""
+create table intents (
+  kind text not null check (kind in ('commit', 'create', 'merge', 'remove', 'sync')),
+  worktree text not null,
+  plan_path text not null,
+  step_anchor text,
+  attempt {{int64}},
+  head text,
+  detail text not null,
+  {_time("created_at", "not null")},
+  primary key (kind, worktree)
+){{strict}}
+"""
+_GIT_TABLES = (
+    _WORKTREES,
+    "create index worktrees_of on worktrees (plan_path, path)",
+    _INTENTS,
+)
 
 TABLES = (
     f"""
@@ -223,8 +255,12 @@ create unique index attempt_requests on attempts (plan_path, worktree, request_i
  where request_id is not null
 """,
     _ITEMS_DEFERRED,
+    *_GIT_TABLES,
 )
 
 #: (version it leads to, statements), oldest first. A table is changed by making it anew, so
 #: that a fresh database and a migrated one are the same.
-MIGRATIONS: tuple[tuple[int, tuple[str, ...]], ...] = ((11, (_ITEMS_DEFERRED,)),)
+MIGRATIONS: tuple[tuple[int, tuple[str, ...]], ...] = (
+    (11, (_ITEMS_DEFERRED,)),
+    (12, _GIT_TABLES),
+)

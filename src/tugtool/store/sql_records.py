@@ -118,9 +118,13 @@ KEEP = {table: _insert(table, numbered=True) for table in COLUMNS}
 #: Table -> the statement that takes a row and numbers it anew.
 RENUMBER = {table: _insert(table, numbered=False) for table in NUMBERED}
 
+#: About this machine's directories, not about the plan: no export has them, a prune drops them.
+LOCAL_TABLES = ("worktrees", "intents")
+
 #: Children first. All of a plan's steps at once: they refer to each other.
 DELETE = {
-    table: f"delete from {table} where plan_path = :plan" for table in reversed(list(COLUMNS))
+    table: f"delete from {table} where plan_path = :plan"
+    for table in (*LOCAL_TABLES, *reversed(list(COLUMNS)))
 }
 
 # A step waits for what it and its substeps need outside of it; a substep has no count.
