@@ -170,3 +170,13 @@ def desk(repo, tugcode, monkeypatch):
         return desk
 
     return make
+
+
+@pytest.fixture
+def yard(repo, tugcode, monkeypatch):
+    """Make a repository with the plan `work` committed, for worktrees: `yard("1 t", "2 t < 1")`."""
+    from worktree_fixtures import IDENTITY, Yard
+
+    for name, value in IDENTITY.items():
+        monkeypatch.setenv(name, value)
+    return lambda *lines: Yard(repo, tugcode, *(lines or ("1", "2", "3 < 1 2")))

@@ -25,6 +25,7 @@ LAYERS = {
     "vocabulary": (
         "clock",
         "errors",
+        "git_errors",
         "jsontext",
         "nearest",
         "people_errors",
@@ -43,7 +44,7 @@ LAYERS = {
         "repository",
         "store",
     ),
-    "operations": ("init", "state", "trailers"),
+    "operations": ("base", "init", "landed", "salvage", "state", "trailers", "worktree"),
     "cli": ("cli", "__main__"),
 }
 #: Within a layer, who may import whom. Whoever is not here imports only from below.
@@ -55,9 +56,11 @@ SIDEWAYS = {
     "plan": ("files", "plan", "repository"),
     "presence": ("files", "git", "repository"),
     "people_errors": ("errors", "state_errors"),
+    "git_errors": ("errors",),
     "state_errors": ("errors",),
     "state": ("state",),
     "store": ("store",),
+    "worktree": ("base", "init", "landed", "salvage", "state", "worktree"),
     "cli": ("cli",),
     "__main__": ("cli",),
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tugtool
-from tugtool import config, crash, errors, people_errors, state_errors
+from tugtool import config, crash, errors, git_errors, people_errors, state_errors
 from tugtool.cli import batch, parse, table
 from tugtool.plan import rules
 
@@ -20,7 +20,7 @@ SCHEMAS = Path(tugtool.__file__).parent / "schemas"
 REFERENCE = ROOT / "scripts" / "reference.py"
 
 #: The modules with refusals; each draws its part of the tree.
-HOMES = (errors, people_errors, state_errors)
+HOMES = (errors, git_errors, people_errors, state_errors)
 
 CODE = re.compile(r"\b[EWPI]\d{3}\b")
 

@@ -8,15 +8,27 @@ from pathlib import Path
 import pytest
 
 import tugtool
-from tugtool.store import making, schema, sql, sql_history, sql_look, sql_records, sql_revise
+from tugtool.store import (
+    making,
+    schema,
+    sql,
+    sql_git,
+    sql_history,
+    sql_look,
+    sql_records,
+    sql_revise,
+    sql_setup,
+)
 
 SOURCES = Path(tugtool.__file__).parent
 HOMES = {
     "sql": sql,
+    "sql_git": sql_git,
     "sql_history": sql_history,
     "sql_look": sql_look,
     "sql_records": sql_records,
     "sql_revise": sql_revise,
+    "sql_setup": sql_setup,
 }
 #: Those that stand there one per table, as `READ events`.
 PER_TABLE = ("READ", "KEEP", "RENUMBER", "DELETE")
@@ -111,6 +123,13 @@ PLANS = {
     "PARKED_UNTRIED": ["steps_parked"],
     "SET_OPEN_DEPS": ["key of steps"],
     "SET_COUNTS": ["key of plan_counts"],
+    "NEEDS": ["key of step_deps", "key of steps", "key of steps"],
+    "END_RESERVATION": ["key of worktrees"],
+    "RESERVE": ["key of worktrees"],
+    "WORKTREES_OF": ["worktrees_of"],
+    "HELD_BY": ["steps_held"],
+    "SET_SALVAGE": ["key of attempts"],
+    "SET_BASE": ["key of plans"],
 }
 #: Searched by the plan alone, because their index holds only what they ask for.
 WHOLE_INDEX = {
@@ -136,6 +155,7 @@ WHOLE_INDEX = {
     "HELD_OTHERWISE",
     "ATTEMPTS_ASTRAY",
     "PARKED_UNTRIED",
+    "WORKTREES_OF",
 }
 #: They sort what they found, which is as much as they have to read anyway.
 SORTED = {"EXPIRED_STEPS", "DEPENDENTS", "OPEN_NEEDS", "DEFERRED_ITEMS"}
@@ -213,11 +233,8 @@ def test_every_statement_is_used_and_every_use_exists():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 used |= {node.attr} if node.value.id in HOMES else set()
-    names = {name.partition(" ")[0] for name in STATEMENTS} | {
-        "COLUMNS",
-        "LOCAL_TABLES",
-        "NUMBERED",
-    }
+    others = {"COLUMNS", "LOCAL_TABLES", "NUMBERED"}
+    names = {name.partition(" ")[0] for name in STATEMENTS} | others
     assert used == names
 
 
@@ -257,15 +274,15 @@ def test_plans_stay_the_same_however_many_rows_there_are(database):
     """Nobody runs `analyze` on this database: statistics would change the plans."""
     without = {name: _plan(database, STATEMENTS[name]) for name in PLANS}
     time = "2026-01-01T00:00:00.000Z"
-    database.execute(sql.ADD_PLAN, dict.fromkeys(["title"]) | _plan_values(time))
+    database.execute(sql_setup.ADD_PLAN, dict.fromkeys(["title"]) | _plan_values(time))
     rows = [_step_values(n) for n in range(2000)]
-    database.executemany(sql.ADD_STEP, rows)
+    database.executemany(sql_setup.ADD_STEP, rows)
     assert {name: _plan(database, STATEMENTS[name]) for name in PLANS} == without
     assert not [p for p in SOURCES.rglob("*.py") if re.search(r"\banalyze\b", p.read_text())]
 
 
 def _plan_values(time: str) -> dict[str, object]:
-    return {"plan": "p", "hash": "h", "now": time, "text": "", "total": 2000, "ready": 1}
+    return {"plan": "p", "hash": "h", "now": time, "text": "", "base_commit": None}
 
 
 def _step_values(n: int) -> dict[str, object]:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tugtool.cli.table import COMMANDS
+from worktree_fixtures import IDENTITY
 
 LAUNCHER = (Path(__file__).parent.parent / "scripts" / "tugcode").read_text()
 
@@ -58,6 +59,7 @@ IN_A_REPOSITORY = {"tugtool.git", "tugtool.repository"}
 TABLE_REPO = {"tugtool.cli.table_repo"}
 #: Help speaks of everything, and so does whatever is looked for in every list.
 TABLES = TABLE_REPO | {
+    "tugtool.cli.table_git",
     "tugtool.cli.table_look",
     "tugtool.cli.table_people",
     "tugtool.cli.table_plan",
@@ -126,6 +128,9 @@ INIT = ["state", "init", "small"]
 CLAIM = ["state", "claim", "small"]
 FORCED = ["state", "complete", "small", "step-1", "--force", "--reason", "x"]
 HELD = [INIT, CLAIM]
+#: Stands for the worktree that CREATE made.
+MADE = "MADE"
+CREATE = ["worktree", "create", "small", "--commit-plan"]
 #: What has to be done first, where that is not what every state command needs: a claim.
 BEFORE = {
     "state init": [],
@@ -133,6 +138,10 @@ BEFORE = {
     "state reopen": [*HELD, FORCED],
     "state archive": [INIT],
     "state import": [],
+    "worktree list": [CREATE],
+    "worktree remove": [CREATE],
+    "worktree cleanup": [CREATE],
+    "worktree sync": [CREATE],
 }
 #: How to run each command once with success; of the cli, only these may be loaded for JSON.
 RUNS = {
@@ -176,6 +185,11 @@ RUNS = {
     "state prune": (["state", "prune"], {"place", "state_records"}),
     "state export": (["state", "export", "--output", "x"], {"place", "state_records"}),
     "state import": (["state", "import", "x.jsonl"], {"place", "state_records"}),
+    "worktree create": (CREATE, {"place", "plan", "worktree"}),
+    "worktree list": (["worktree", "list"], {"place", "worktree"}),
+    "worktree remove": (["worktree", "remove", MADE], {"place", "worktree"}),
+    "worktree cleanup": (["worktree", "cleanup"], {"place", "worktree"}),
+    "worktree sync": (["worktree", "sync", "--worktree", MADE], {"place", "worktree"}),
     "config": (["config"], {"repo"}),
     "version": (["version"], {"repo"}),
     "completion": (["completion", "bash"], {"completion"}),
@@ -232,8 +246,10 @@ NO_ROWS = """\
 
 
 @pytest.fixture
-def place(repo) -> Path:
+def place(repo, monkeypatch) -> Path:
     """A repository with one plan and no configuration file."""
+    for name, value in IDENTITY.items():
+        monkeypatch.setenv(name, value)
     repo.plan("small", PLAN)
     repo.write({"x.jsonl": NO_ROWS})
     return repo.path
@@ -327,6 +343,12 @@ def _before(command: str) -> list[list[str]]:
     return BEFORE.get(command, HELD if command.startswith("state ") else [])
 
 
+def _run(command: str, place: Path) -> tuple[list[str], set[str]]:
+    words, own = RUNS[command]
+    made = [str(path) for path in place.glob(".tugtree/*")]
+    return [made[0] if word == MADE else word for word in words], own
+
+
 def test_every_command_is_tried():
     assert set(RUNS) == set(COMMANDS), "add how to run the new command to RUNS"
 
@@ -334,7 +356,7 @@ def test_every_command_is_tried():
 @pytest.mark.parametrize("command", RUNS)
 def test_json_loads_only_the_module_of_its_command_and_never_rich(place, tugcode, command):
     _prepare(tugcode, place, _before(command))
-    words, own = RUNS[command]
+    words, own = _run(command, place)
     loaded, out = _probe(LAUNCHER, "--json", *words, cwd=place)
     assert out.startswith('{"schema_version": ')
     assert _cli(loaded) == FRAME | own
@@ -344,7 +366,7 @@ def test_json_loads_only_the_module_of_its_command_and_never_rich(place, tugcode
 @pytest.mark.parametrize("command", RUNS)
 def test_text_loads_only_the_module_of_its_command_and_what_draws_it(place, tugcode, command):
     _prepare(tugcode, place, _before(command))
-    words, own = RUNS[command]
+    words, own = _run(command, place)
     loaded, out = _probe(LAUNCHER, *words, cwd=place)
     assert out
     drawing = FOR_PEOPLE.get(command, set())

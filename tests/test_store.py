@@ -10,7 +10,7 @@ import pytest
 from racing import prepared, until
 from tugtool import clock as clocks
 from tugtool.state_errors import DatabaseUnavailable, NewerDatabase, QueryFailed
-from tugtool.store import linked, open_store, schema, sql
+from tugtool.store import linked, open_store, schema, sql, sql_setup
 from tugtool.store.sqlite import SqliteStore
 from workers import PLAN
 
@@ -81,14 +81,14 @@ def test_a_statement_that_is_refused_says_why_and_leaves_nothing(store):
     def write() -> None:
         with store.write(PLAN) as tx:
             tx.run(SET_TITLE, title="new")
-            tx.run(sql.ADD_DEP, anchor="step-0", depends_on="nowhere")
+            tx.run(sql_setup.ADD_DEP, anchor="step-0", depends_on="nowhere")
 
     with pytest.raises(QueryFailed, match="FOREIGN KEY") as caught:
         write()
     assert (caught.value.code, caught.value.facts["sqlite"]) == ("E047", "CONSTRAINT_FOREIGNKEY")
     assert _title(store) == "Race"
     with pytest.raises(QueryFailed, match="FOREIGN KEY"), store.write(PLAN) as tx:
-        tx.many(sql.ADD_DEP, [{"plan": PLAN, "anchor": "step-0", "depends_on": "nowhere"}])
+        tx.many(sql_setup.ADD_DEP, [{"plan": PLAN, "anchor": "step-0", "depends_on": "nowhere"}])
 
 
 def test_rows_come_one_by_one_and_a_failure_among_them_is_ours(store):

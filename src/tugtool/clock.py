@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 #: No lease is longer: its end must stay within the four digits of a year.
 LONGEST_SECONDS = 100 * 365 * 86400
 
@@ -31,3 +35,13 @@ def milliseconds(text: str) -> int:
 def seconds_between(start: str, end: str) -> float:
     """How long after `start` is `end`, to the millisecond; both as `text` writes them."""
     return (milliseconds(end) - milliseconds(start)) / 1000
+
+
+def tries(seconds: float) -> Iterator[bool]:
+    """Once per try, with a nap between, for so many seconds; True for the last one."""
+    deadline, nap = time.monotonic() + seconds, 0.01
+    while (left := deadline - time.monotonic()) > 0:
+        yield False
+        time.sleep(min(nap, left))
+        nap = min(2 * nap, 0.2)
+    yield True

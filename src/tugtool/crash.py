@@ -11,7 +11,21 @@ import os
 from tugtool import config
 
 #: Every point: what has happened when it is reached. A name is its command and a word.
-POINTS: dict[str, str] = {}
+POINTS: dict[str, str] = {
+    "create.plan": "the plan is committed, as --commit-plan asked",
+    "create.intent": "the intent is written down, with the names that were free",
+    "create.branch": "the branch is there",
+    "create.worktree": "the directory is there, and git knows it",
+    "create.state": "the plan is recorded in the state",
+    "create.recorded": "the worktree is recorded and reserved; the intent is still there",
+    "remove.intent": "the intent is written down, and under which ref work will be saved",
+    "remove.salvaged": "uncommitted work and unmerged commits are saved",
+    "remove.worktree": "the directory is gone, and git no longer knows it",
+    "remove.branch": "the branch is gone",
+    "remove.released": "its claims are released; its row and the intent are still there",
+    "sync.previewed": "the merges are prepared as commits that nothing leads to",
+    "sync.merged": "the worktree and its branch have them",
+}
 
 _SIGKILL = 9
 

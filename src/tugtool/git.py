@@ -41,36 +41,78 @@ class Done:
 
 
 def run(
-    *arguments: str, cwd: str, given: str | None = None, located_by_environment: bool = False
+    *arguments: str,
+    cwd: str,
+    given: str | None = None,
+    index: str | None = None,
+    located_by_environment: bool = False,
 ) -> str:
     """Standard output of `git -C cwd arguments...`; refuses with what git said.
 
-    `given` is its standard input. The environment's location variables count only where
-    `located_by_environment` asks for them.
+    `given` is its standard input, `index` a file to use in place of the working tree's index.
+    The environment's location variables count only where `located_by_environment` asks for
+    them.
     """
-    done = attempt(*arguments, cwd=cwd, given=given, located_by_environment=located_by_environment)
+    done = attempt(
+        *arguments,
+        cwd=cwd,
+        given=given,
+        index=index,
+        located_by_environment=located_by_environment,
+    )
     if done.status:
         raise GitFailed(arguments, status=done.status, said=done.said.strip())
     return done.out
 
 
 def attempt(
-    *arguments: str, cwd: str, given: str | None = None, located_by_environment: bool = False
+    *arguments: str,
+    cwd: str,
+    given: str | None = None,
+    index: str | None = None,
+    located_by_environment: bool = False,
 ) -> Done:
     """The same, where a refusal is an answer too."""
     environment = _environment(located_by_environment)
+    if index is not None:
+        environment["GIT_INDEX_FILE"] = index
     return _spawn(["git", *PLAIN, "-C", cwd, *arguments], environment, given)
+
+
+def patiently(*arguments: str, cwd: str, seconds: float = 5) -> str:
+    """As `run`; while another git holds a lock file, it is tried again for so many seconds."""
+    # Not at the top: most commands load this module and never start git.
+    from tugtool import clock
+
+    for last in clock.tries(seconds):
+        done = attempt(*arguments, cwd=cwd)
+        if last or not (done.status and _is_locked(done.said)):
+            break
+    if done.status:
+        raise GitFailed(arguments, status=done.status, said=done.said.strip())
+    return done.out
+
+
+def _is_locked(said: str) -> bool:
+    # "Unable to create '.../index.lock': File exists.", "could not lock config file ..."
+    return "File exists" in said and "lock" in said
 
 
 def worktrees(cwd: str) -> list[tuple[str, str | None]]:
     """Every working tree's path and branch, the main one first; None where HEAD is detached."""
-    found: list[tuple[str, str | None]] = []
+    return [(facts["worktree"], facts.get("branch")) for facts in worktree_facts(cwd)]
+
+
+def worktree_facts(cwd: str) -> list[dict[str, str]]:
+    """What git says of every working tree: worktree, HEAD, branch, locked, prunable, ..."""
+    found: list[dict[str, str]] = []
     # -z: a path may hold anything but NUL.
     for entry in run("worktree", "list", "--porcelain", "-z", cwd=cwd).split("\0\0"):
         facts = dict(line.partition(" ")[::2] for line in entry.split("\0") if line)
         if "worktree" in facts and "bare" not in facts:
-            branch = facts.get("branch")
-            found.append((facts["worktree"], branch and branch.removeprefix("refs/heads/")))
+            if "branch" in facts:
+                facts["branch"] = facts["branch"].removeprefix("refs/heads/")
+            found.append(facts)
     return found
 
 

@@ -48,6 +48,12 @@ def state_claim(call: Call) -> Answer:
         from tugtool.cli import waiting
 
         data = waiting.claim(place.store, attempt, wait)
+    if data.get("missing_commits", data) is None:
+        # After the state's transaction: nobody else has to wait for git.
+        from tugtool.worktree import syncing
+
+        held = str(data["anchor"])
+        data["missing_commits"] = syncing.seen_missing(place.store, plan, held, at=place.worktree)
     answer = Answer(data, lambda: _claim_text(data))
     # Who finds nothing to do may be the last who comes by: what was completed within a minute
     # of the last backup is saved now, or never.

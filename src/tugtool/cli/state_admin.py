@@ -10,6 +10,8 @@ from tugtool.plan import catalog, fingerprint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from tugtool.cli.parse import Call
 
     Data = dict[str, object]
@@ -20,6 +22,7 @@ _FORCING = ("force", "reopen_changed", "drop_completed", "drop_claimed", "dry_ru
 
 def state_init(call: Call) -> Answer:
     """Record a plan."""
+    from tugtool import base
     from tugtool import init as setup
     from tugtool.cli.plan import issues_of
     from tugtool.errors import PlanInvalid
@@ -39,14 +42,13 @@ def state_init(call: Call) -> Answer:
     issues = issues_of(parsed, file.key, level)
     if any(issue["severity"] == "error" for issue in issues):
         raise PlanInvalid(file.key, diagnostics=issues)
-    hash = fingerprint.of(data)
+    commit = base.base_commit(place.repo, file.key)
+    new: dict[str, Any] = {"text": text, "hash": fingerprint.of(data), "base_commit": commit}
     if not call.flag("dry_run"):
         setup.ignore_state(place.repo)
     if call.flag("force"):
-        return state_revise.forced(
-            call, place, file.key, parsed, text=text, hash=hash, issues=issues
-        )
-    done = state.init(place.store, file.key, parsed, text=text, hash=hash)
+        return state_revise.forced(call, place, file.key, parsed, new=new, issues=issues)
+    done = state.init(place.store, file.key, parsed, **new)
     answer = _recorded(done, len(parsed.steps), issues)
     return answer if done["already_initialized"] else place.backed_up(answer)
 

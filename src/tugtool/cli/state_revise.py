@@ -76,15 +76,13 @@ def forced(
     plan: str,
     parsed: Plan,
     *,
-    text: str,
-    hash: str,
+    new: Data,
     issues: Sequence[Data],
 ) -> Answer:
-    """Accept the new text of a plan, or only say what that would do."""
+    """Accept the `new` text of a plan (text, hash, base_commit), or only say what that would do."""
     allowed = Allowed(**{flag: call.flag(flag) for flag in FLAGS})
     dry_run = call.flag("dry_run")
-    new: Data = {"text": text, "hash": hash, "allowed": allowed, "dry_run": dry_run}
-    told: Data = {} if dry_run else state.init(place.store, plan, parsed, text=text, hash=hash)
+    told: Data = {} if dry_run else state.init(place.store, plan, parsed, **new)
     before = ""
     if "restored" in told or "forgotten" in told:
         from tugtool.cli import state_restore
@@ -93,7 +91,8 @@ def forced(
         issues = [*issues, warning]
     if told.get("already_initialized", True):
         restored = told.get("restored_from_backup", False)
-        told = state.revise(place.store, plan, parsed, actor=place.owner, **new)
+        how: Data = {"allowed": allowed, "dry_run": dry_run, "actor": place.owner}
+        told = state.revise(place.store, plan, parsed, **new, **how)
         told["restored_from_backup"] = restored
     answer = Answer(told, lambda: before + _forced_text(told), issues=issues)
     return answer if dry_run else place.backed_up(answer)

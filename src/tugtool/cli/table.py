@@ -37,6 +37,7 @@ VERSION_OPTION = Option("--version", "", "the same as `tugcode version`")
 GROUPS = {
     "plan": "write plans and look at what they mean",
     "state": "carry a plan out, step by step",
+    "worktree": "where a plan is carried out: a branch and a directory each",
 }
 
 
@@ -65,7 +66,7 @@ def visible() -> Iterator[Command]:
 
 def _every() -> tuple[Command, ...]:
     """All of them, in the order in which people meet them."""
-    from tugtool.cli import table_look, table_people, table_plan, table_repo, table_state
+    from tugtool.cli import table_git, table_look, table_people, table_plan, table_repo, table_state
 
     return (
         *table_repo.FIRST,
@@ -73,6 +74,7 @@ def _every() -> tuple[Command, ...]:
         *table_look.COMMANDS,
         *table_people.COMMANDS,
         *table_state.COMMANDS,
+        *table_git.COMMANDS,
         *table_repo.LAST,
     )
 

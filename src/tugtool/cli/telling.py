@@ -140,6 +140,17 @@ def _judged(verb: str) -> Callable[[Event, str], str]:
     return told
 
 
+def _worktree(verb: str) -> Callable[[Event, str], str]:
+    def told(event: Event, root: str) -> str:
+        detail = event["detail"]
+        branch = f", branch {detail['branch']}" if detail.get("branch") else ""
+        base = f" from {detail['base']}" if detail.get("base") else ""
+        saved = f"; saved as {detail['salvage_ref']}" if detail.get("salvage_ref") else ""
+        return f"{verb}{_because(short_name(event['actor'], root))}{branch}{base}{saved}"
+
+    return told
+
+
 WORDS: dict[str, Callable[[Event, str], str]] = {
     "init": _init,
     "claim": _claim,
@@ -164,4 +175,7 @@ WORDS: dict[str, Callable[[Event, str], str]] = {
     "archive": _plain("archived"),
     "unarchive": _plain("brought back from the archive"),
     "import": _plain("imported"),
+    "worktree_create": _worktree("worktree made"),
+    "worktree_reserve": _worktree("worktree handed out again"),
+    "worktree_remove": _worktree("worktree removed"),
 }

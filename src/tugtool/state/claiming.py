@@ -173,6 +173,7 @@ def _take(tx: Transaction, plan: str, step: Row, request: Request, gone: set[str
     else:
         record.count(tx, plan, ready=-1)
     _open_attempt(tx, plan, anchor, number, request)
+    tx.run(sql.END_RESERVATION, owner=request.owner)
     now = record.step_row(tx, plan, anchor)
     record.note(
         tx,
@@ -265,7 +266,7 @@ def _claimed(
             {"anchor": sub["anchor"], "title": sub["title"], "status": sub["status"]}
             for sub in tx.all(sql.SUBSTEPS, anchor=step["anchor"])
         ],
-        "missing_commits": None,
+        "missing_commits": None if record.has_needs_elsewhere(tx, step) else [],
         "previous_attempt": _previous(tx, plan, step),
     }
 

@@ -90,6 +90,17 @@ def family(tx: Transaction, plan: str, anchor: str) -> tuple[Row, Row]:
     return row, step_row(tx, plan, row["parent_anchor"])
 
 
+def has_needs_elsewhere(tx: Transaction, step: Row) -> bool:
+    """Whether another worktree has committed what a held step, or a substep of it, depends on."""
+    anchor, owner = step["anchor"], step["claimed_by"]
+    members = [anchor, *(row["anchor"] for row in tx.all(sql.SUBSTEPS, anchor=anchor))]
+    needs = (row for member in members for row in tx.all(sql.NEEDS, anchor=member))
+    return any(
+        row["commit_hash"] and row["top"] != anchor and row["completed_by"] != owner
+        for row in needs
+    )
+
+
 def storable(text: str) -> str:
     """The text as a database takes it: bytes that were no UTF-8 are written out."""
     return text.encode("utf-8", "backslashreplace").decode()

@@ -55,6 +55,7 @@ def revise(
     text: str,
     hash: str,
     allowed: Allowed,
+    base_commit: str | None = None,
     actor: str | None = None,
     dry_run: bool = False,
 ) -> Data:
@@ -66,16 +67,15 @@ def revise(
         return preview(plan, parsed, hash=hash)
     with store.read(plan) if dry_run else store.write(plan) as tx:
         row = record.plan_row(tx, plan)
-        recorded = _recorded(tx)
-        added = any(step.anchor not in recorded.steps for step in parsed.every_step())
-        revision = Revision(recorded, parsed, fences=_fences(tx) if added else {})
+        revision = _revision(tx, parsed)
         refusals = revision.refusals(allowed)
         drift = row["plan_hash"] != hash
         revised = drift and not dry_run
         if revised:
             if refusals:
                 raise RevisionRefused(plan, refusals=refusals)
-            _write(tx, plan, revision, text=text, hash=hash, actor=actor, allowed=allowed)
+            new = {"text": text, "hash": hash, "base_commit": base_commit}
+            _write(tx, plan, revision, new=new, actor=actor, allowed=allowed)
     return {
         "plan_path": plan,
         "plan_hash": hash if revised else row["plan_hash"],
@@ -141,6 +141,12 @@ def _recorded(tx: Transaction) -> Recorded:
     return Recorded(tx.all(sql.STEPS), tx.all(sql.PLAN_ITEMS), tx.all(sql.DEPS))
 
 
+def _revision(tx: Transaction, parsed: Plan) -> Revision:
+    recorded = _recorded(tx)
+    added = any(step.anchor not in recorded.steps for step in parsed.every_step())
+    return Revision(recorded, parsed, fences=_fences(tx) if added else {})
+
+
 def _fences(tx: Transaction) -> dict[str, int]:
     """Steps that were dropped once -> the highest attempt that was handed out for them."""
     import json
@@ -157,8 +163,7 @@ def _write(
     plan: str,
     revision: Revision,
     *,
-    text: str,
-    hash: str,
+    new: dict[str, str | None],
     actor: str | None,
     allowed: Allowed,
 ) -> None:
@@ -166,13 +171,13 @@ def _write(
 
     agreed = record.plan_row(tx, plan)["plan_hash"]
     rewriting.keep_text(tx)
-    tx.run(sql_revise.REVISE_PLAN, hash=hash, text=text, title=revision.parsed.title)
+    tx.run(sql_revise.REVISE_PLAN, title=revision.parsed.title, **new)
     rewriting.end_claims(tx, revision)
     dropped = rewriting.dropped(tx, revision)
     rewriting.write(tx, plan, revision)
     given = [flag for flag, is_given in allowed._asdict().items() if is_given]
-    facts = {"hash": hash, "was": agreed, "allowed": given, **_facts(revision), "dropped": dropped}
-    record.note(tx, plan, "revise", actor=actor, **facts)
+    facts = {"was": agreed, "allowed": given, **_facts(revision), "dropped": dropped}
+    record.note(tx, plan, "revise", actor=actor, hash=new["hash"], **facts)
     rewriting.settle(tx, plan, revision, actor=actor)
 
 

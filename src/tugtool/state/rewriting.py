@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tugtool.state import record, ripple
 from tugtool.state.setup import item_values, step_values
-from tugtool.store import sql, sql_revise
+from tugtool.store import sql, sql_revise, sql_setup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def write(tx: Transaction, plan: str, revision: Revision) -> None:
     gone, new = _edges(revision)
     tx.many(sql_revise.DROP_DEP, [_edge(plan, *edge) for edge in gone])
     _steps(tx, plan, revision)
-    tx.many(sql.ADD_DEP, [_edge(plan, *edge) for edge in new])
+    tx.many(sql_setup.ADD_DEP, [_edge(plan, *edge) for edge in new])
     for step in revision.found.values():
         _items(tx, plan, revision, step)
     _drop(tx, revision.removed)
@@ -85,7 +85,7 @@ def _steps(tx: Transaction, plan: str, revision: Revision) -> None:
         values = step_values(plan, step, revision.open_deps)
         row = revision.recorded.steps.get(step.anchor)
         if row is None:
-            tx.run(sql.ADD_STEP, **values)
+            tx.run(sql_setup.ADD_STEP, **values)
         elif any(row[column] != values[name] for column, name in _PLACES.items()):
             tx.run(sql_revise.PLACE_STEP, **values)
     for anchor in dict.fromkeys((*revision.over, *revision.attempts)):
@@ -119,7 +119,7 @@ def _items(tx: Transaction, plan: str, revision: Revision, step: Step) -> None:
                 sql_revise.PLACE_ITEM,
                 [{"id": row["id"], "ordinal": item.ordinal} for row, item in pairing.kept],
             )
-    tx.many(sql.ADD_ITEM, [item_values(plan, step, item) for item in fresh])
+    tx.many(sql_setup.ADD_ITEM, [item_values(plan, step, item) for item in fresh])
 
 
 def _drop(tx: Transaction, rows: list[Row]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tugtool.plan import graph
 from tugtool.state import record, restoring
-from tugtool.store import sql
+from tugtool.store import sql, sql_setup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +14,15 @@ if TYPE_CHECKING:
     Data = dict[str, object]
 
 
-def init(store: Store, plan: str, parsed: Plan, *, text: str, hash: str) -> Data:
+def init(
+    store: Store,
+    plan: str,
+    parsed: Plan,
+    *,
+    text: str,
+    hash: str,
+    base_commit: str | None = None,
+) -> Data:
     """Record a plan that has been found sound; harmless if it is recorded already.
 
     A database that is lost is restored from its backup first; then `restored` in the answer
@@ -28,7 +36,7 @@ def init(store: Store, plan: str, parsed: Plan, *, text: str, hash: str) -> Data
         if row is not None:
             drift = row["plan_hash"] != hash
             return _answer(plan, row["plan_hash"], (0, 0, 0), drift=drift, restored=restored)
-        made = _add(tx, plan, parsed, text, hash)
+        made = _add(tx, plan, parsed, text=text, hash=hash, base_commit=base_commit)
         record.note(tx, plan, "init", hash=hash, steps=made[0], items=made[2])
     answer = _answer(plan, hash, made, restored=restored)
     return answer if forgotten is None else {**answer, "forgotten": forgotten}
@@ -64,30 +72,33 @@ def _answer(
     }
 
 
-def _add(tx: Transaction, plan: str, parsed: Plan, text: str, hash: str) -> tuple[int, int, int]:
+def _add(
+    tx: Transaction, plan: str, parsed: Plan, *, text: str, hash: str, base_commit: str | None
+) -> tuple[int, int, int]:
     every = list(parsed.every_step())
     open_deps = _open_deps(parsed)
     tx.run(
-        sql.ADD_PLAN,
+        sql_setup.ADD_PLAN,
         hash=hash,
         title=parsed.title,
         text=text,
+        base_commit=base_commit,
     )
     tx.run(
-        sql.ADD_COUNTS,
+        sql_setup.ADD_COUNTS,
         total=len(parsed.steps),
         ready=sum(not open_deps[step.anchor] for step in parsed.steps),
     )
     # Steps before their substeps, which refer to them.
     ordered = sorted(every, key=lambda step: step.parent is not None)
-    tx.many(sql.ADD_STEP, [step_values(plan, step, open_deps) for step in ordered])
+    tx.many(sql_setup.ADD_STEP, [step_values(plan, step, open_deps) for step in ordered])
     needs = [(step, need) for step in every for need in step.needs]
     tx.many(
-        sql.ADD_DEP,
+        sql_setup.ADD_DEP,
         [{"plan": plan, "anchor": s.anchor, "depends_on": need.anchor} for s, need in needs],
     )
     items = [item_values(plan, step, item) for step in every for item in step.items]
-    tx.many(sql.ADD_ITEM, items)
+    tx.many(sql_setup.ADD_ITEM, items)
     return len(every), len(every) - len(parsed.steps), len(items)
 
 

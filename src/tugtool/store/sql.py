@@ -14,16 +14,6 @@ select p.plan_path, p.plan_hash, p.phase_title, p.status, p.created_at, p.base_c
 
 PLANS = "select plan_path, status from plans order by plan_path"
 
-ADD_PLAN = """
-insert into plans (plan_path, plan_hash, phase_title, status, created_at, updated_at, plan_text)
-values (:plan, :hash, :title, 'active', :now, :now, :text)
-"""
-
-ADD_COUNTS = """
-insert into plan_counts (plan_path, steps_total, steps_done, steps_ready, changed_at)
-values (:plan, :total, 0, :ready, :now)
-"""
-
 COUNT_PLAN = """
 update plan_counts
    set steps_ready = steps_ready + :ready, steps_done = steps_done + :done, changed_at = :now
@@ -54,17 +44,6 @@ select *
   from steps
  where plan_path = :plan and parent_anchor = :anchor
  order by step_index
-"""
-
-ADD_STEP = """
-insert into steps (plan_path, anchor, parent_anchor, step_index, title, status, attempt,
-                   claims_without_progress, open_deps)
-values (:plan, :anchor, :parent, :step_index, :title, 'pending', 0, 0, :open_deps)
-"""
-
-ADD_DEP = """
-insert into step_deps (plan_path, step_anchor, depends_on)
-values (:plan, :anchor, :depends_on)
 """
 
 OWN_STEP = """
@@ -225,6 +204,10 @@ update steps
  where plan_path = :plan and anchor = :anchor
 """
 
+END_RESERVATION = """
+update worktrees set reserved_until = null where path = :owner and reserved_until is not null
+"""
+
 # -- dependencies ----------------------------------------------------------------------
 
 DEPENDENTS = """
@@ -243,6 +226,15 @@ select d.step_anchor, t.anchor, coalesce(t.parent_anchor, t.anchor) as top
  order by t.step_index
 """
 
+# A dependency's commit is that of the step it belongs to.
+NEEDS = """
+select t.anchor as top, t.commit_hash, t.completed_by
+  from step_deps d
+  join steps s on s.plan_path = d.plan_path and s.anchor = d.depends_on
+  join steps t on t.plan_path = d.plan_path and t.anchor = coalesce(s.parent_anchor, s.anchor)
+ where d.plan_path = :plan and d.step_anchor = :anchor
+"""
+
 SHIFT_OPEN_DEPS = """
 update steps
    set open_deps = open_deps + :by
@@ -253,11 +245,6 @@ returning status, open_deps, parked_at
 DEPS = "select step_anchor, depends_on from step_deps where plan_path = :plan"
 
 # -- checklists ------------------------------------------------------------------------
-
-ADD_ITEM = """
-insert into checklist_items (plan_path, step_anchor, kind, ordinal, text, status)
-values (:plan, :anchor, :kind, :ordinal, :text, 'open')
-"""
 
 ITEMS = """
 select *

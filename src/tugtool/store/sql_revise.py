@@ -13,9 +13,11 @@ select plan_path, plan_hash, plan_text, :at
  where plan_path = :plan
 """
 
+# The base commit is the one that brought the new text; where nobody knows it, it stays.
 REVISE_PLAN = """
 update plans
-   set plan_hash = :hash, plan_text = :text, phase_title = :title, updated_at = :now
+   set plan_hash = :hash, plan_text = :text, phase_title = :title, updated_at = :now,
+       base_commit = coalesce(cast(:base_commit as text), base_commit)
  where plan_path = :plan
 """
 

@@ -1,0 +1,138 @@
+"""The refusals about working trees, branches and commits; the rest is in `errors.py`.
+
+TugError
+└── WorktreeError
+    ├── InTheWay            E028  something lies where worktrees go
+    ├── NoBaseBranch        E031  the branch to start from does not exist
+    ├── NotMade             E033  a worktree could not be made; nothing of it is left
+    ├── NotRemoved          E034  a worktree stays, and why
+    ├── MainWorktree        E035  this is done in a linked worktree, never in the main one
+    ├── PlanUncommitted     E045  the plan is not committed on the base branch as it stands
+    └── DependencyConflict  E061  dependency commits cannot be brought in
+"""
+
+from __future__ import annotations
+
+from tugtool.errors import TugError, listing, quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class WorktreeError(TugError):
+    """About a working tree and its branch."""
+
+
+class InTheWay(WorktreeError):
+    """What lies there is not ours to remove."""
+
+    code = "E028"
+
+    def __init__(self, path: str, *, what: str) -> None:
+        super().__init__(
+            f"worktrees go below {path}, and there is {what}",
+            hint=f"ls -ld {quoted(path)}",
+            file=path,
+        )
+
+
+class NoBaseBranch(WorktreeError):
+    """Without a branch to start from, and to come back to, there is no worktree."""
+
+    code = "E031"
+
+    def __init__(self, problem: str, *, branch: str | None = None, close: Sequence[str] = ()):
+        tail = f"; closest: {listing(close)}" if close else ""
+        super().__init__(
+            f"{problem}{tail}",
+            hint="git branch --list",
+            branch=branch,
+            close=list(close) or None,
+        )
+
+
+class NotMade(WorktreeError):
+    """Whatever there was of it has been taken away again."""
+
+    code = "E033"
+
+    def __init__(self, path: str, *, reason: str, left: Sequence[str] = ()) -> None:
+        self.reason = reason
+        tail = f"; could not be taken away again: {listing(left)}" if left else ""
+        super().__init__(
+            f"no worktree was made at {path}: {reason}{tail}",
+            hint="tugcode worktree list",
+            file=path,
+            left=list(left) or None,
+        )
+
+
+class NotRemoved(WorktreeError):
+    """It holds something, or git could not take it away."""
+
+    code = "E034"
+
+    def __init__(self, name: str, *, reasons: Sequence[str]) -> None:
+        self.reasons = list(reasons)
+        super().__init__(
+            f"{name} stays: {'; '.join(reasons)}",
+            hint="tugcode worktree list",
+            worktree=name,
+            reasons=list(reasons),
+        )
+
+
+class MainWorktree(WorktreeError):
+    """The main worktree is where finished work arrives, not where it is done."""
+
+    code = "E035"
+
+    def __init__(self, path: str, *, plan: str) -> None:
+        super().__init__(
+            f"{path} is the main worktree, and steps are carried out in linked ones",
+            hint=f"tugcode worktree create {quoted(plan)}",
+            file=path,
+            plan=plan,
+        )
+
+
+class PlanUncommitted(WorktreeError):
+    """A worktree starts from what is committed, so the plan has to be."""
+
+    code = "E045"
+
+    def __init__(self, plan: str, *, branch: str, known: bool, command: str | None) -> None:
+        what = "differs from what is committed" if known else "is not committed"
+        super().__init__(
+            f"{plan} {what} on {branch}",
+            hint=command or f"git log --all --oneline -- {quoted(plan)}",
+            file=plan,
+            branch=branch,
+        )
+
+
+class DependencyConflict(WorktreeError):
+    """Nothing was merged; the working tree is as it was."""
+
+    code = "E061"
+
+    def __init__(
+        self,
+        worktree: str,
+        *,
+        anchor: str,
+        commit: str,
+        reason: str,
+        files: Sequence[str] = (),
+    ) -> None:
+        where = f": {listing(files)}" if files else ""
+        super().__init__(
+            f"commit {commit[:12]} of step {anchor} cannot be merged into {worktree}; "
+            f"{reason}{where}",
+            hint=f"git -C {quoted(worktree)} diff HEAD...{commit}",
+            anchor=anchor,
+            commit=commit,
+            files=list(files) or None,
+            worktree=worktree,
+        )

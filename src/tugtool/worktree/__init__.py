@@ -1,0 +1,1 @@
+"""Linked worktrees of plans: made, listed, brought up to date, removed."""

@@ -1,0 +1,269 @@
+"""worktree create: a branch and a directory for whoever carries a plan out.
+
+All of it happens, or nothing is left. What a process was about to make is written down
+first; whoever comes next takes away what nobody got an answer about.
+"""
+
+from __future__ import annotations
+
+import os
+
+from tugtool import base, crash, git, jsontext, landed, state
+from tugtool import init as setup
+from tugtool.errors import TugError
+from tugtool.git_errors import NotMade
+from tugtool.plan import fingerprint
+from tugtool.state import record
+from tugtool.state.record import storable
+from tugtool.store import sql_git
+from tugtool.worktree import naming, planfile, survey, undoing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tugtool.plan.catalog import PlanFile
+    from tugtool.plan.model import Plan
+    from tugtool.repository import Repository
+    from tugtool.store import Row, Store
+    from tugtool.worktree.survey import Tree
+
+    Data = dict[str, object]
+
+#: For so long a worktree is its caller's without a claim.
+RESERVED_SECONDS = 600
+
+
+class Order:
+    """What is to be made: for which plan, from where, and how."""
+
+    __slots__ = ("base", "commit_plan", "file", "hash", "new", "parsed", "request_id", "text")
+
+    def __init__(
+        self,
+        file: PlanFile,
+        parsed: Plan,
+        *,
+        text: str,
+        hash: str,
+        base: str | None = None,
+        new: bool = False,
+        commit_plan: bool = False,
+        request_id: str | None = None,
+    ) -> None:
+        self.file = file
+        self.parsed = parsed
+        self.text = text
+        self.hash = hash
+        self.base = base
+        self.new = new
+        self.commit_plan = commit_plan
+        self.request_id = None if request_id is None else storable(request_id)
+
+
+def create(repo: Repository, store: Store, order: Order) -> Data:
+    """Make a worktree for the plan, or take a free one; it is the caller's for ten minutes."""
+    survey.require_git()
+    place = survey.directory(repo)
+    onto = base.branch(repo, asked=order.base, target=base.target_branch(order.parsed))
+    committed = planfile.settle(repo, order, onto)
+    start = base.commit_of(repo.root, f"refs/heads/{onto}")
+    assert start is not None, onto
+    setup.ignore_state(repo)
+    store.create()
+    planfile.refuse_drift(store, order)
+    queue = survey.lock(repo)
+    queue.enter()
+    try:
+        undoing.mend(repo, store)
+        tree = _taken(repo, store, order, onto)
+        made = tree is None and _Making(repo, store, order, place, onto, start).run()
+        row = made or _reserved(store, order, tree)
+    finally:
+        queue.leave()
+    return _answer(repo, store, order, row, reused=tree is not None, committed=committed)
+
+
+def _answer(
+    repo: Repository, store: Store, order: Order, row: Row, *, reused: bool, committed: bool
+) -> Data:
+    lists = state.ready(store, order.file.key)
+    return {
+        # Its own name and the root's: the row's spelling is for comparing.
+        "worktree_path": os.path.join(survey.directory(repo), os.path.basename(row["path"])),
+        "branch_name": row["branch"],
+        "base_branch": row["base_branch"],
+        "plan_path": order.file.key,
+        "total_steps": len(lists["all_steps"]),  # type: ignore[arg-type]  # a list of anchors
+        "all_steps": lists["all_steps"],
+        "ready_steps": lists["ready_steps"],
+        "completed_steps": lists["completed_steps"],
+        "reused": reused,
+        "state_initialized": True,
+        "plan_committed": committed,
+        "reserved_until": row["reserved_until"],
+        "claim": None,
+    }
+
+
+def _taken(repo: Repository, store: Store, order: Order, onto: str) -> Tree | None:
+    """A worktree that this very request was given before, or one that is free."""
+    key = order.file.key
+    with store.read(key) as tx:
+        now, rows = tx.now, {row["path"]: row for row in tx.all(sql_git.WORKTREES_OF)}
+    trees = [tree for tree in survey.trees(repo, store) if tree.owner in rows and tree.exists]
+    if order.request_id is not None:
+        same = [t for t in trees if rows[t.owner]["reserved_for"] == order.request_id]
+        if same:
+            return same[0]
+    if order.new:
+        return None
+    wanted = [tree for tree in trees if tree.row["base_branch"] == onto or order.base is None]  # type: ignore[index]  # recorded
+    return next((tree for tree in wanted if _is_free(repo, store, order, tree, now)), None)
+
+
+def _is_free(repo: Repository, store: Store, order: Order, tree: Tree, now: str) -> bool:
+    row, facts = tree.row, tree.facts
+    assert row is not None
+    assert facts is not None
+    if (row["reserved_until"] or "") >= now or "locked" in facts:
+        return False
+    if facts.get("branch") != row["branch"] or _plan_differs(tree.path, order):
+        return False
+    holds = survey.held(store, tree.owner)
+    if any(step["lease"] == "live" for step in holds):
+        return False
+    # What lies there uncommitted belongs to the step that it holds; else to nobody we know.
+    if not holds and survey.changes(tree.path):
+        return False
+    return not _is_spent(repo, row, facts["HEAD"])
+
+
+def _is_spent(repo: Repository, row: Row, tip: str) -> bool:
+    """Its work has landed: it waits for cleanup, and a new one starts from a newer base."""
+    if tip == row["base_commit"]:
+        return False
+    onto = base.commit_of(repo.root, f"refs/heads/{row['base_branch']}")
+    return onto is None or landed.has_landed(repo.root, tip, onto)
+
+
+def _plan_differs(path: str, order: Order) -> bool:
+    from tugtool import files
+
+    copy = os.path.join(path, order.file.key)
+    if not os.path.exists(copy):
+        return False
+    return fingerprint.of(files.read(copy, max_bytes=1 << 30)) != order.hash
+
+
+def _reserved(store: Store, order: Order, tree: Tree | None) -> Row:
+    assert tree is not None
+    with store.write(order.file.key) as tx:
+        tx.run(
+            sql_git.RESERVE,
+            path=tree.owner,
+            until=tx.after(RESERVED_SECONDS),
+            reserved_for=order.request_id,
+        )
+        # Whoever was about to remove it did not get to it, and now it is in use again.
+        tx.run(sql_git.DROP_INTENT, kind="remove", path=tree.owner)
+        record.note(tx, order.file.key, "worktree_reserve", actor=tree.owner)
+        return tx.one(sql_git.WORKTREE, path=tree.owner)
+
+
+class _Making:
+    """One worktree, from the intent to the row; taken away again if anything goes wrong."""
+
+    def __init__(
+        self, repo: Repository, store: Store, order: Order, place: str, onto: str, start: str
+    ) -> None:
+        self.repo, self.store, self.order = repo, store, order
+        self.place, self.onto, self.start = place, onto, start
+        self.path = self.branch = ""
+
+    def run(self) -> Row:
+        self._intend()
+        crash.point("create.intent")
+        try:
+            row = self._make()
+        except BaseException as error:
+            left = undoing.undo(
+                self.repo, self.store, self.path, branch=self.branch, start=self.start
+            )
+            if isinstance(error, TugError):
+                reason = error.reason if isinstance(error, NotMade) else error.message
+                raise NotMade(self.path, reason=reason, left=left) from error
+            raise
+        with self.store.write(self.order.file.key) as tx:
+            tx.run(sql_git.DROP_INTENT, kind="create", path=storable(self.path))
+        return row
+
+    def _intend(self) -> None:
+        from tugtool import files
+
+        files.make_directory(self.place)
+        taken = {*survey.branches(self.repo), *naming.branches_of(os.listdir(self.place))}
+        with self.store.write(self.order.file.key) as tx:
+            taken.update(row["branch"] for row in tx.all(sql_git.WORKTREES))
+            self.branch = naming.free(self.order.file.slug, date=tx.now[:10], taken=taken)
+            self.path = os.path.join(self.place, naming.directory_of(self.branch))
+            tx.run(
+                sql_git.ADD_INTENT,
+                kind="create",
+                path=storable(self.path),
+                head=self.start,
+                detail=jsontext.encode({"branch": self.branch, "base_branch": self.onto}),
+            )
+
+    def _make(self) -> Row:
+        ref = f"refs/heads/{self.branch}"
+        said = ("-m", "tugcode: worktree create")
+        # The empty last word: only if there is no such branch.
+        git.patiently("update-ref", *said, ref, self.start, "", cwd=self.repo.root)
+        crash.point("create.branch")
+        git.patiently("worktree", "add", "--quiet", self.path, self.branch, cwd=self.repo.root)
+        crash.point("create.worktree")
+        self._verify()
+        self._init()
+        crash.point("create.state")
+        row = self._record()
+        crash.point("create.recorded")
+        return row
+
+    def _verify(self) -> None:
+        """What git made is what was asked for: a half-made one acts on the repository around."""
+        found = git.run("rev-parse", "--show-toplevel", "HEAD", cwd=self.path)
+        branch = git.run("symbolic-ref", "HEAD", cwd=self.path)
+        marked = os.path.isfile(os.path.join(self.path, ".git"))
+        if not marked or found != f"{self.path}\n{self.start}\n":
+            raise NotMade(self.path, reason="git made something else than a worktree there")
+        if branch != f"refs/heads/{self.branch}\n":
+            raise NotMade(self.path, reason=f"it is on {branch.strip()}")
+        # Changed is what some repositories are from the start, by their line endings.
+        gone = [entry[3:] for entry in survey.changes(self.path) if "D" in entry[:2]]
+        if gone:
+            raise NotMade(self.path, reason=f"files are missing from it, such as {gone[0]}")
+        if _plan_differs(self.path, self.order):
+            raise NotMade(self.path, reason="its copy of the plan has another text")
+
+    def _init(self) -> None:
+        order, key = self.order, self.order.file.key
+        commit = base.base_commit(self.repo, key, revision=self.start)
+        state.init(
+            self.store, key, order.parsed, text=order.text, hash=order.hash, base_commit=commit
+        )
+        with self.store.write(key) as tx:
+            tx.run(sql_git.SET_BASE, base_commit=commit)
+
+    def _record(self) -> Row:
+        key, name = self.order.file.key, storable(self.path)
+        with self.store.write(key) as tx:
+            tx.run(
+                sql_git.ADD_WORKTREE,
+                path=name,
+                branch=self.branch,
+                base_branch=self.onto,
+                base_commit=self.start,
+                until=tx.after(RESERVED_SECONDS),
+                reserved_for=self.order.request_id,
+            )
+            record.note(tx, key, "worktree_create", actor=name, branch=self.branch, base=self.onto)
+            return tx.one(sql_git.WORKTREE, path=name)

@@ -1,0 +1,198 @@
+"""worktree remove: what is proven to be elsewhere goes, and what was saved before."""
+
+from __future__ import annotations
+
+import os
+
+from tugtool import base, crash, git, salvage, state
+from tugtool.errors import GitFailed, TugError, listing
+from tugtool.git_errors import NotRemoved
+from tugtool.plan import catalog
+from tugtool.state import record
+from tugtool.state_errors import StateError
+from tugtool.store import sql, sql_git
+from tugtool.worktree import naming, proof, submodules, survey
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tugtool.repository import Repository
+    from tugtool.store import Store
+    from tugtool.worktree.proof import Look
+    from tugtool.worktree.survey import Tree
+
+    Data = dict[str, object]
+
+
+def remove(repo: Repository, store: Store, name: str, *, cwd: str, force: bool = False) -> Data:
+    """Remove one worktree with its branch; forced, its work is saved before."""
+    survey.require_git()
+    queue = survey.lock(repo)
+    queue.enter()
+    try:
+        tree = _named(repo, store, name, cwd)
+        seen = proof.look(repo, store, tree, cwd=cwd)
+        reasons = seen.reasons(force=force)
+        if reasons:
+            raise NotRemoved(tree.path, reasons=reasons)
+        return Removing(repo, store, tree, seen, force=force).run()
+    finally:
+        queue.leave()
+
+
+def _named(repo: Repository, store: Store, name: str, cwd: str) -> Tree:
+    """The worktree that a path, a directory's name or a branch means."""
+    path = os.path.realpath(os.path.join(cwd, name))
+    if path == repo.root:
+        raise NotRemoved(path, reasons=["it is the main worktree"])
+    known = survey.trees(repo, store)
+    by_path = [tree for tree in known if path == tree.path]
+    found = by_path or [tree for tree in known if name in (tree.name, tree.branch, tree.owner)]
+    if len(found) == 1:
+        return found[0]
+    from tugtool import nearest
+
+    names = [tree.name for tree in known]
+    close = nearest.names(name, names)
+    reason = f"closest: {listing(close)}" if close else f"there are {len(names)}"
+    raise NotRemoved(name, reasons=[f"no worktree of a plan is called so; {reason}"])
+
+
+class Removing:
+    """One worktree, from the intent to the end; whoever runs it again goes on."""
+
+    def __init__(
+        self, repo: Repository, store: Store, tree: Tree, seen: Look, *, force: bool
+    ) -> None:
+        self.repo, self.store, self.tree, self.seen, self.force = repo, store, tree, seen, force
+        self.recorded = store.exists()
+        self.ref: str | None = None
+
+    def run(self) -> Data:
+        self._intend()
+        crash.point("remove.intent")
+        if self.ref is not None:
+            self._save(self.ref)
+            crash.point("remove.salvaged")
+        self._remove_worktree()
+        crash.point("remove.worktree")
+        gone = self._remove_branch()
+        crash.point("remove.branch")
+        released = self._release()
+        crash.point("remove.released")
+        self._forget()
+        return {
+            "worktree_path": self.tree.path,
+            "branch_name": self.tree.branch,
+            "plan_path": self.tree.plan,
+            "branch_removed": gone,
+            "released": released,
+            "salvage_ref": self.ref,
+        }
+
+    def _intend(self) -> None:
+        from tugtool import jsontext
+
+        earlier = proof.intended(self.store, self.tree).get("salvage_ref")
+        now = ""
+        if self.recorded:
+            with self.store.read() as tx:
+                now = tx.now
+        if self.seen.files or self.seen.unproven or earlier:
+            self.ref = str(earlier) if earlier else self._new_ref(now)
+        if not self.recorded:
+            return
+        with self.store.write(self.tree.plan or "") as tx:
+            tx.run(
+                sql_git.ADD_INTENT,
+                kind="remove",
+                path=self.tree.owner,
+                plan=self.tree.plan or "",
+                head=self.seen.tip,
+                detail=jsontext.encode({"branch": self.tree.branch, "salvage_ref": self.ref}),
+            )
+
+    def _new_ref(self, now: str) -> str:
+        slug = catalog.slug_of(os.path.basename(self.tree.plan)) if self.tree.plan else "none"
+        return salvage.ref_for(
+            naming.safe(slug), naming.safe(self.tree.name), now, top=self.repo.root
+        )
+
+    def _save(self, ref: str) -> None:
+        """Uncommitted work and the branch's commits, under one ref; what was saved stays."""
+        tree, root = self.tree, self.repo.root
+        saved = salvage.saved_tree(root, ref)
+        try:
+            if not tree.exists:
+                if saved is None and self.seen.tip is not None:
+                    salvage.keep(root, ref=ref, commit=self.seen.tip)
+            elif saved is None:
+                salvage.save(tree.path, ref=ref, also=[self.seen.tip])
+            elif saved != salvage.tree_of(tree.path):
+                # Somebody went on working there since an earlier run saved it, or that run
+                # was killed while the files went: the new ref leads to both.
+                earlier = base.commit_of(root, ref)
+                self.ref = self._again(ref)
+                salvage.save(tree.path, ref=self.ref, also=[self.seen.tip, earlier])
+        except (salvage.Unsalvageable, TugError) as error:
+            raise self._stays(str(error)) from error
+
+    def _again(self, ref: str) -> str:
+        number = 2
+        while salvage.saved_tree(self.repo.root, f"{ref}-{number}") is not None:
+            number += 1
+        return f"{ref}-{number}"
+
+    def _stays(self, reason: str) -> NotRemoved:
+        if self.recorded:
+            with self.store.write(self.tree.plan or "") as tx:
+                tx.run(sql_git.DROP_INTENT, kind="remove", path=self.tree.owner)
+        return NotRemoved(self.tree.path, reasons=[reason])
+
+    def _remove_worktree(self) -> None:
+        if self.tree.facts is None:
+            return
+        # Unforced, git itself looks once more whether anything has changed there; but it
+        # refuses any submodule, and ours have been looked at.
+        forced = self.force or (self.tree.exists and submodules.any_in(self.tree.path))
+        words = ["worktree", "remove", *(["--force"] if forced else []), self.tree.path]
+        try:
+            git.patiently(*words, cwd=self.repo.root)
+        except GitFailed as error:
+            raise self._stays(error.message) from error
+
+    def _remove_branch(self) -> bool:
+        """Its own branch, if it is still where it was when it was proven to have landed."""
+        branch, tip = self.tree.branch, self.seen.tip
+        if branch is None or tip is None or not self.tree.is_plans:
+            return False
+        ref = f"refs/heads/{branch}"
+        gone = git.attempt("update-ref", "-d", ref, tip, cwd=self.repo.root).status == 0
+        if gone:
+            git.attempt("config", "--remove-section", f"branch.{branch}", cwd=self.repo.root)
+        return gone
+
+    def _release(self) -> list[Data]:
+        released: list[Data] = []
+        for step in self.seen.held:
+            plan, anchor = str(step["plan_path"]), str(step["step_anchor"])
+            if self.ref is not None:
+                with self.store.write(plan) as tx:
+                    number = step["attempt"]
+                    tx.run(sql_git.SET_SALVAGE, anchor=anchor, number=number, salvage_ref=self.ref)
+            try:
+                state.release(self.store, plan, anchor, owner=self.tree.owner)
+            except StateError:
+                # Somebody has taken it, or given it back, in the meantime.
+                continue
+            released.append({"plan_path": plan, "step_anchor": anchor})
+        return released
+
+    def _forget(self) -> None:
+        if not self.recorded:
+            return
+        plan = self.tree.plan or ""
+        with self.store.write(plan) as tx:
+            tx.run(sql_git.DROP_INTENT, kind="remove", path=self.tree.owner)
+            if tx.run(sql_git.DROP_WORKTREE, path=self.tree.owner) and tx.first(sql.PLAN):
+                who, branch, ref = self.tree.owner, self.tree.branch, self.ref
+                record.note(tx, plan, "worktree_remove", actor=who, branch=branch, salvage_ref=ref)

@@ -1,0 +1,166 @@
+"""Commits of dependencies that a worktree lacks: which they are, and bringing them in."""
+
+from __future__ import annotations
+
+import os
+
+from tugtool import crash, git
+from tugtool.errors import RepositoryError
+from tugtool.git_errors import DependencyConflict
+from tugtool.state.record import plan_row, storable
+from tugtool.store import sql, sql_git
+from tugtool.worktree import survey
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tugtool.store import Row, Store, Transaction
+
+    Data = dict[str, object]
+
+
+def seen_missing(store: Store, plan: str, anchor: str, *, at: str) -> list[Data] | None:
+    """For a step that is claimed already, whatever git says; None: nobody could look."""
+    try:
+        return missing(store, plan, [anchor], at=at) if os.path.isdir(at) else None
+    except RepositoryError:
+        return None
+
+
+def missing(store: Store, plan: str, anchors: Iterable[str], *, at: str) -> list[Data]:
+    """What the steps depend on and the worktree's HEAD lacks, oldest first."""
+    owner = storable(at)
+    with store.read(plan) as tx:
+        branches = {row["path"]: row["branch"] for row in tx.all(sql_git.WORKTREES)}
+        found: dict[str, Row] = {}
+        front = list(anchors)
+        while front:
+            rows = _needs(tx, front, owner)
+            lacking = _lacking(at, [row["commit_hash"] for row in rows.values()])
+            fresh = {a: row for a, row in rows.items() if a not in found}
+            fresh = {a: row for a, row in fresh.items() if row["commit_hash"] in lacking}
+            found |= fresh
+            # What those were built on counts too, unless their commits bring it along.
+            front = list(fresh)
+    order = _lacking(at, [row["commit_hash"] for row in found.values()])
+    return [
+        {
+            "step_anchor": anchor,
+            "commit": row["commit_hash"],
+            "worktree": row["completed_by"],
+            "branch": branches.get(row["completed_by"]),
+        }
+        for anchor, row in sorted(found.items(), key=lambda each: order[each[1]["commit_hash"]])
+    ]
+
+
+def _needs(tx: Transaction, anchors: Iterable[str], owner: str) -> dict[str, Row]:
+    """Steps that these depend on and that another worktree has committed."""
+    members = [
+        member
+        for anchor in anchors
+        for member in (anchor, *(row["anchor"] for row in tx.all(sql.SUBSTEPS, anchor=anchor)))
+    ]
+    rows = [row for member in members for row in tx.all(sql.NEEDS, anchor=member)]
+    return {row["top"]: row for row in rows if row["commit_hash"] and row["completed_by"] != owner}
+
+
+def _lacking(top: str, commits: Sequence[str]) -> dict[str, int]:
+    """Which of the commits HEAD does not have, with their order; unknown ones come last."""
+    if not commits:
+        return {}
+    asked = "".join(f"{commit}\n" for commit in commits)
+    listed = git.run("cat-file", "--batch-check=%(objectname)", cwd=top, given=asked)
+    unknown = {line.split()[0] for line in listed.splitlines() if line.endswith(" missing")}
+    known = [commit for commit in commits if commit not in unknown]
+    given = "".join(f"{commit}\n" for commit in [*known, "^HEAD"])
+    out = git.run("rev-list", "--topo-order", "--reverse", "--stdin", cwd=top, given=given).split()
+    order = {commit: number for number, commit in enumerate(out)}
+    wanted = {commit: order[commit] for commit in known if commit in order}
+    return wanted | {commit: len(out) for commit in unknown}
+
+
+def sync(store: Store, plan: str, *, at: str) -> Data:
+    """Merge what the steps that the worktree holds depend on; all of it, or nothing."""
+    survey.require_git()
+    owner = storable(at)
+    with store.read(plan) as tx:
+        plan_row(tx, plan)
+        anchors = [row["anchor"] for row in tx.all(sql_git.HELD_BY, owner=owner)]
+    wanted = missing(store, plan, anchors, at=at)
+    head = git.run("rev-parse", "--verify", "HEAD^{commit}", cwd=at).strip()
+    end = _Preview(at, plan, head).run(wanted)
+    crash.point("sync.previewed")
+    if end != head:
+        _refuse_overwriting(at, head, end, wanted)
+        # To what was prepared, or not at all: git looks at every file before it writes one.
+        git.patiently("merge", "--ff-only", "--no-autostash", "--quiet", end, cwd=at)
+        crash.point("sync.merged")
+    branch = git.attempt("symbolic-ref", "--quiet", "--short", "HEAD", cwd=at)
+    return {
+        "plan_path": plan,
+        "worktree_path": at,
+        "branch_name": None if branch.status else branch.out.removesuffix("\n"),
+        "steps": anchors,
+        "merged": wanted,
+        "head": end,
+        "up_to_date": end == head,
+    }
+
+
+class _Preview:
+    """The merges as commits that nothing leads to yet; the worktree is not touched."""
+
+    def __init__(self, top: str, plan: str, head: str) -> None:
+        self.top, self.plan, self.head = top, plan, head
+        signing = git.attempt("config", "--type=bool", "--get", "commit.gpgSign", cwd=top)
+        self.sign = ["-S"] if signing.out.strip() == "true" else []
+
+    def run(self, wanted: list[Data]) -> str:
+        """The commit that has all of them."""
+        for each in wanted:
+            self.head = self._with(str(each["commit"]), str(each["step_anchor"]))
+        return self.head
+
+    def _with(self, commit: str, anchor: str) -> str:
+        kin = git.attempt("merge-base", self.head, commit, cwd=self.top)
+        if kin.status:
+            reason = "git has no common history of the two here"
+            raise self._refusal(anchor, commit, reason)
+        if kin.out.strip() in (self.head, commit):
+            return commit if kin.out.strip() == self.head else self.head
+        words = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z")
+        done = git.attempt(*words, self.head, commit, cwd=self.top)
+        tree, *rest = done.out.split("\0")
+        if done.status == 1:
+            files = sorted(set(filter(None, rest)))
+            raise self._refusal(anchor, commit, "both changed the same lines", files)
+        if done.status:
+            raise self._refusal(anchor, commit, done.said.strip())
+        message = f"Merge {anchor} of {' '.join(self.plan.split())}\n"
+        parents = ("-p", self.head, "-p", commit)
+        words_ = ("commit-tree", *self.sign, *parents, tree)
+        return git.run(*words_, cwd=self.top, given=message).strip()
+
+    def _refusal(
+        self, anchor: str, commit: str, reason: str, files: Sequence[str] = ()
+    ) -> DependencyConflict:
+        facts = {"anchor": anchor, "commit": commit, "reason": reason}
+        return DependencyConflict(self.top, **facts, files=files)
+
+
+def _refuse_overwriting(top: str, head: str, end: str, wanted: list[Data]) -> None:
+    """Uncommitted files that the merge would touch are named before it begins."""
+    out = git.run("diff-tree", "-r", "-z", "--name-only", "--no-renames", head, end, cwd=top)
+    touched = set(out.split("\0"))
+    files = sorted({entry[3:] for entry in survey.changes(top)} & touched)
+    if files:
+        last = wanted[-1]
+        raise DependencyConflict(
+            top,
+            anchor=str(last["step_anchor"]),
+            commit=str(last["commit"]),
+            reason="it would overwrite what is not committed",
+            files=files,
+        )

@@ -1,0 +1,43 @@
+"""The refusals about worktrees: what they say, and that their hints are harmless."""
+
+import inspect
+import shlex
+
+import pytest
+
+from tugtool import errors, git_errors
+from tugtool.cli import parse
+
+ODD = "odd 'path' ;\n$(x)"
+EXAMPLES = [
+    git_errors.InTheWay(ODD, what="a file"),
+    git_errors.NoBaseBranch("there is none", branch=ODD, close=["main"]),
+    git_errors.NotMade(ODD, reason="no", left=["x"]),
+    git_errors.NotRemoved(ODD, reasons=["it is used", "it is full"]),
+    git_errors.MainWorktree(ODD, plan=ODD),
+    git_errors.PlanUncommitted(ODD, branch="main", known=False, command=None),
+    git_errors.PlanUncommitted(ODD, branch="main", known=True, command="git add -- x"),
+    git_errors.DependencyConflict(
+        ODD, anchor="step-1", commit="a" * 40, reason="no", files=["a", "b"]
+    ),
+]
+#: What a hint may do besides looking.
+MAKING = ("git add ", "tugcode worktree create ")
+
+
+@pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
+def test_every_hint_is_one_command_that_exists_and_is_harmless(error):
+    words = shlex.split(error.hint)
+    assert words[0] in ("git", "ls", "tugcode")
+    if words[0] == "tugcode":
+        assert parse.parse(words[1:]).command is not None
+    looking = ("worktree list", "branch --list", "ls -ld", "log --all", "diff HEAD...")
+    assert error.hint.startswith(MAKING) or any(each in error.hint for each in looking)
+    assert "force" not in error.hint
+
+
+def test_the_examples_are_of_every_class():
+    found = [each for _, each in inspect.getmembers(git_errors, inspect.isclass)]
+    classes = {each for each in found if issubclass(each, errors.TugError) and each.code}
+    ours = {each for each in classes if each.__module__ == git_errors.__name__}
+    assert {type(error) for error in EXAMPLES} >= ours

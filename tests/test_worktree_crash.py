@@ -1,0 +1,212 @@
+"""A process killed at each point of create, remove and sync: the next run ends the same."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from conftest import Repo, git
+from state_fixtures import KEY, markdown
+from tugtool import crash
+from tugtool.worktree import making
+from worktree_fixtures import Yard, crashed, fsck
+
+
+def points(command: str) -> list[str]:
+    return [name for name in crash.POINTS if name.startswith(f"{command}.")]
+
+
+def end(yard: Yard) -> dict:
+    """What is there in the end; times aside."""
+    return {
+        "refs": sorted(name for name in yard.refs() if "salvage" not in name),
+        "saved": [_tree(yard, name) for name in yard.refs() if "salvage" in name],
+        "git": [Path(line[9:]).name for line in _lines(yard) if line.startswith("worktree ")],
+        "files": sorted(os.listdir(yard.root / ".tugtree")),
+        "rows": [(row["path"], row["branch"]) for row in yard.rows("select * from worktrees")],
+        "intents": yard.rows("select * from intents"),
+        "held": yard.rows("select anchor, claimed_by from steps where claimed_by is not null"),
+        "plans": [row["plan_path"] for row in yard.rows("select * from plans")],
+        "main": yard.repo.git("status", "--porcelain"),
+    }
+
+
+def _lines(yard: Yard) -> list[str]:
+    return yard.repo.git("worktree", "list", "--porcelain").splitlines()
+
+
+def _tree(yard: Yard, ref: str) -> str:
+    return yard.repo.git("rev-parse", f"{ref}^{{tree}}").strip()
+
+
+CREATE = ("worktree", "create", "fresh", "--commit-plan")
+
+
+@pytest.mark.parametrize("words", [(), ("--new",), ("--request-id", "r")], ids=str)
+@pytest.mark.parametrize("point", points("create"))
+def test_create_again_ends_as_if_nothing_had_happened(yard, point, words):
+    yard = yard()
+    yard.repo.plan("fresh", markdown("1", "2 < 1"))
+    crashed(yard.root, point, *CREATE, *words)
+    data = yard.ok(*CREATE, *words)
+    path = Path(data["worktree_path"])
+    found = end(yard)
+    assert found == {
+        "refs": ["refs/heads/main", f"refs/heads/{data['branch_name']}"],
+        "saved": [],
+        "git": [yard.root.name, path.name],
+        "files": [path.name],
+        "rows": [(str(path), data["branch_name"])],
+        "intents": [],
+        "held": [],
+        "plans": [".tugtool/tugplan-fresh.md"],
+        "main": "",
+    }
+    assert not path.name.endswith("-2")
+    assert data["reused"] is False
+    assert yard.ok("state", "claim", "fresh", at=path)["claimed"] is True
+    fsck(yard.root)
+
+
+@pytest.mark.parametrize("point", points("create")[1:])
+def test_a_creation_for_another_plan_mends_it_too(yard, point):
+    yard = yard()
+    yard.repo.commit({".tugtool/tugplan-other.md": markdown("1")})
+    crashed(yard.root, point, "worktree", "create", "work")
+    path = yard.create(plan="other")
+    assert end(yard)["git"] == [yard.root.name, path.name]
+    assert end(yard)["intents"] == []
+
+
+def test_what_somebody_did_in_a_worktree_that_was_never_answered_for_is_kept(yard):
+    yard = yard()
+    crashed(yard.root, "create.worktree", "worktree", "create", "work")
+    place = yard.root / ".tugtree"
+    path = place / os.listdir(place)[0]
+    tip = yard.commit(path, {"found": "it"})
+    assert yard.create() != path
+    assert git("rev-parse", "HEAD", cwd=path).strip() == tip
+    assert yard.rows("select * from intents") == []
+
+
+@pytest.mark.parametrize("state", ["no marker", "initializing", "no directory", "no metadata"])
+def test_a_worktree_that_git_itself_left_half_made_is_taken_away(yard, state):
+    yard = yard()
+    crashed(yard.root, "create.worktree", "worktree", "create", "work")
+    path = next((yard.root / ".tugtree").iterdir())
+    inner = yard.root / ".git" / "worktrees" / path.name
+    if state == "no marker":
+        (path / ".git").unlink()
+    elif state == "initializing":
+        (inner / "locked").write_text("initializing\n")
+        (path / "code.txt").unlink()
+    elif state == "no directory":
+        for child in (path / ".tugtool", path):
+            for name in [each for each in child.iterdir() if each.is_file()]:
+                name.unlink()
+            child.rmdir()
+    else:
+        for name in [each for each in inner.rglob("*") if each.is_file()]:
+            name.unlink()
+    assert yard.create() == path
+    assert end(yard)["git"] == [yard.root.name, path.name]
+
+
+def _landed(yard: Yard) -> tuple[Path, tuple[str, ...]]:
+    path = yard.create()
+    yard.do(path, "step-1", {"one": "1"})
+    yard.repo.git("merge", "--quiet", git("rev-parse", "HEAD", cwd=path).strip())
+    yard.ok("state", "claim", "work", "--lease-duration", "0.001", at=path)
+    return path, ()
+
+
+def _forced(yard: Yard) -> tuple[Path, tuple[str, ...]]:
+    path = yard.create("--claim")
+    yard.commit(path, {"one": "1"})
+    Repo(path).write({"loose": "x"})
+    return path, ("--force",)
+
+
+@pytest.mark.parametrize("prepare", [_landed, _forced])
+@pytest.mark.parametrize("point", points("remove"))
+def test_remove_again_ends_as_if_nothing_had_happened(
+    yard, point, prepare: Callable[[Yard], tuple[Path, tuple[str, ...]]]
+):
+    yard = yard()
+    path, words = prepare(yard)
+    if point == "remove.salvaged" and not words:
+        return
+    files = sorted([*os.listdir(path)])
+    crashed(yard.root, point, "worktree", "remove", path.name, *words)
+    data = yard.ok("worktree", "remove", path.name, *words)
+    found = end(yard)
+    saved = found.pop("saved")
+    assert found == {
+        "refs": ["refs/heads/main"],
+        "git": [yard.root.name],
+        "files": [],
+        "rows": [],
+        "intents": [],
+        "held": [],
+        "plans": [KEY],
+        "main": "",
+    }
+    assert len(saved) == len(words)
+    if words:
+        kept = yard.repo.git("ls-tree", "--name-only", data["salvage_ref"]).split()
+        assert sorted([*kept, ".git"]) == files
+        assert yard.repo.git("show", f"{data['salvage_ref']}^:one") == "1"
+        refs = {row["salvage_ref"] for row in yard.rows("select salvage_ref from attempts")}
+        assert refs == {data["salvage_ref"]}
+    fsck(yard.root)
+
+
+def test_work_done_between_a_crash_and_the_next_try_is_saved_too(yard):
+    yard = yard()
+    path, _ = _forced(yard)
+    crashed(yard.root, "remove.salvaged", "worktree", "remove", path.name, "--force")
+    Repo(path).write({"later": "y"})
+    second = yard.ok("worktree", "remove", path.name, "--force")["salvage_ref"]
+    first = second.removesuffix("-2")
+    assert "later" not in yard.repo.git("ls-tree", "--name-only", first).split()
+    assert {"later", "loose"} <= set(yard.repo.git("ls-tree", "--name-only", second).split())
+    yard.repo.git("merge-base", "--is-ancestor", first, second)
+
+
+def test_cleanup_finishes_a_removal_that_was_cut_short(yard):
+    yard = yard()
+    path, _ = _landed(yard)
+    crashed(yard.root, "remove.worktree", "worktree", "remove", path.name)
+    yard.ok("worktree", "cleanup")
+    assert end(yard)["rows"] == end(yard)["intents"] == []
+    assert end(yard)["refs"] == ["refs/heads/main"]
+
+
+@pytest.mark.parametrize("point", points("sync"))
+def test_sync_again_ends_as_if_nothing_had_happened(yard, point):
+    yard = yard()
+    paths = [yard.create("--new") for _ in range(3)]
+    commits = [yard.do(paths[n], f"step-{n + 1}", {f"{n}": "x"}) for n in range(2)]
+    yard.ok("state", "claim", "work", at=paths[2])
+    yard.commit(paths[2], {"own": "x"})
+    crashed(paths[2], point, "worktree", "sync")
+    yard.ok("worktree", "sync", at=paths[2])
+    log = git("log", "--format=%H %P", "--first-parent", f"{yard.start}..HEAD", cwd=paths[2])
+    merged = {line.split()[2] for line in log.splitlines() if len(line.split()) == 3}
+    assert merged == set(commits)
+    assert git("status", "--porcelain", cwd=paths[2]) == ""
+    assert yard.ok("state", "show", "work")["steps"][2]["claimed_by"] == str(paths[2])
+    fsck(yard.root)
+
+
+# -- the tests notice ------------------------------------------------------------------
+
+
+def test_without_mending_a_crash_would_leave_something(yard, monkeypatch):
+    monkeypatch.setattr(making.undoing, "mend", lambda repo, store: None)
+    yard = yard()
+    crashed(yard.root, "create.branch", "worktree", "create", "work")
+    yard.create()
+    assert len(yard.rows("select * from intents")) == 1
+    assert len(yard.refs()) == 3

@@ -1,0 +1,282 @@
+"""Dependency commits: claim lists what a branch lacks, sync brings it in or changes nothing."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from conftest import Repo, git
+from state_fixtures import KEY
+from worktree_fixtures import Yard, fsck
+
+
+def head(path: Path) -> str:
+    return git("rev-parse", "HEAD", cwd=path).strip()
+
+
+def state_of(path: Path) -> tuple:
+    """Everything that a refused sync must leave alone."""
+    where = Path(git("rev-parse", "--absolute-git-dir", cwd=path).strip())
+    files = {p.name: p.read_bytes() for p in path.iterdir() if p.is_file()}
+    return (
+        head(path),
+        git("status", "--porcelain", cwd=path),
+        files,
+        (where / "MERGE_HEAD").exists(),
+    )
+
+
+def has(path: Path, commit: str) -> bool:
+    words = ["git", "merge-base", "--is-ancestor", commit, "HEAD"]
+    return subprocess.run(words, cwd=path, check=False).returncode == 0
+
+
+@pytest.fixture
+def spread(yard):
+    """Steps 1 and 2 done in two worktrees; a third that is to do step 3, which needs both."""
+
+    def make(one: dict, two: dict) -> tuple[Yard, list[Path], list[str]]:
+        made = yard("1", "2", "3 < 1 2")
+        paths = [made.create("--new") for _ in range(3)]
+        commits = [made.do(paths[0], "step-1", one), made.do(paths[1], "step-2", two)]
+        return made, paths, commits
+
+    return make
+
+
+def test_claim_lists_the_commits_that_the_branch_lacks(spread):
+    yard, paths, commits = spread({"one": "1"}, {"two": "2"})
+    claim = yard.ok("state", "claim", "work", at=paths[2])
+    branches = [git("rev-parse", "--abbrev-ref", "HEAD", cwd=path).strip() for path in paths]
+    found = {each["step_anchor"]: each for each in claim["missing_commits"]}
+    assert found == {
+        f"step-{n + 1}": {
+            "step_anchor": f"step-{n + 1}",
+            "commit": commits[n],
+            "worktree": str(paths[n]),
+            "branch": branches[n],
+        }
+        for n in range(2)
+    }
+
+
+def test_create_with_claim_lists_them_too(spread):
+    yard, _, commits = spread({"one": "1"}, {"two": "2"})
+    claim = yard.ok("worktree", "create", "work", "--new", "--claim")["claim"]
+    assert sorted(each["commit"] for each in claim["missing_commits"]) == sorted(commits)
+
+
+def test_own_commits_and_those_of_no_hash_are_not_looked_for(yard, tmp_path, monkeypatch):
+    """Git is not even started: there is none to be found."""
+    yard = yard("1", "2", "3 < 1 2")
+    path = yard.create()
+    yard.do(path, "step-1", {"one": "1"})
+    other = yard.create("--new")
+    yard.ok("state", "claim", "work", at=other)
+    yard.ok("state", "complete", "work", "step-2", "--force", "r", at=other)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert yard.ok("state", "claim", "work", at=path)["missing_commits"] == []
+
+
+def test_a_claim_is_answered_also_where_git_cannot_be_asked(spread, tmp_path, monkeypatch):
+    """The step is the caller's by then, and it has to know."""
+    yard, paths, _ = spread({"one": "1"}, {"two": "2"})
+    monkeypatch.setenv("PATH", str(tmp_path))
+    claim = yard.ok("state", "claim", "work", at=paths[2])
+    assert (claim["anchor"], claim["missing_commits"]) == ("step-3", None)
+
+
+def test_nothing_is_missing_once_the_commits_are_on_the_branch(spread):
+    yard, _, commits = spread({"one": "1"}, {"two": "2"})
+    for commit in commits:
+        yard.repo.git("merge", "--quiet", "--no-edit", commit)
+    fresh = yard.create("--new")
+    assert yard.ok("state", "claim", "work", at=fresh)["missing_commits"] == []
+
+
+def test_a_worktree_that_is_gone_cannot_be_looked_at(spread):
+    yard, _, _ = spread({"one": "1"}, {"two": "2"})
+    claim = yard.ok("state", "claim", "work", "--worktree", "/nowhere/at/all")
+    assert claim["missing_commits"] is None
+
+
+def test_a_dependency_on_a_substep_counts_by_its_step_s_commit(yard):
+    yard = yard("1", "1.1", "2", "2.1 < 1.1")
+    one, two = yard.create("--new"), yard.create("--new")
+    commit = yard.do(one, "step-1", {"one": "1"})
+    claim = yard.ok("state", "claim", "work", at=two)
+    assert claim["anchor"] == "step-2"
+    assert [each["commit"] for each in claim["missing_commits"]] == [commit]
+
+
+def test_sync_merges_what_is_missing_once(spread, tugcode):
+    yard, paths, commits = spread({"one": "1"}, {"two": "2"})
+    third = paths[2]
+    yard.commit(third, {"own": "x"})
+    yard.ok("state", "claim", "work", at=third)
+    data = yard.ok("worktree", "sync", "work", at=third)
+    assert sorted(each["commit"] for each in data["merged"]) == sorted(commits)
+    assert (data["plan_path"], data["steps"]) == (KEY, ["step-3"])
+    assert (data["worktree_path"], data["up_to_date"]) == (str(third), False)
+    assert data["head"] == head(third)
+    assert all(has(third, commit) for commit in commits)
+    assert {"one", "two", "own"} <= set(os.listdir(third))
+    assert git("status", "--porcelain", cwd=third) == ""
+    messages = git("log", "--format=%s", "--merges", cwd=third)
+    assert f"Merge step-1 of {KEY}" in messages
+    assert "Tug-" not in git("log", "-3", "--format=%B", cwd=third)
+    before = head(third)
+    again = yard.ok("worktree", "sync", "work", at=third)
+    assert (again["merged"], again["up_to_date"], head(third)) == ([], True, before)
+    assert tugcode("-C", third, "worktree", "sync").out == "nothing to merge\n"
+    fsck(yard.root)
+
+
+def test_without_commits_of_its_own_the_branch_just_moves_on(yard):
+    yard = yard("1", "2 < 1")
+    one, two = yard.create("--new"), yard.create("--new")
+    commit = yard.do(one, "step-1", {"one": "1"})
+    yard.ok("state", "claim", "work", at=two)
+    assert yard.ok("worktree", "sync", at=two)["head"] == commit == head(two)
+
+
+def test_what_a_dependency_was_built_on_comes_along(yard):
+    """Step 2 was done without step 1's commit; step 3 still gets both."""
+    yard = yard("1", "2 < 1", "3 < 2")
+    paths = [yard.create("--new") for _ in range(3)]
+    commits = [yard.do(paths[n], f"step-{n + 1}", {f"{n}": "x"}) for n in range(2)]
+    claim = yard.ok("state", "claim", "work", at=paths[2])
+    assert sorted(each["commit"] for each in claim["missing_commits"]) == sorted(commits)
+    yard.ok("worktree", "sync", at=paths[2])
+    assert all(has(paths[2], commit) for commit in commits)
+
+
+def test_a_conflict_names_the_files_and_the_step_and_changes_nothing(spread):
+    yard, paths, commits = spread({"one": "1", "same\nö": "1\n"}, {"same\nö": "2\n", "b": "2"})
+    yard.ok("state", "claim", "work", at=paths[2])
+    (paths[2] / "untracked").write_text("x")
+    before = state_of(paths[2])
+    done = yard.run("worktree", "sync", "work", at=paths[2])
+    assert (done.status, done.codes) == (1, ["E061"])
+    issue = done.envelope()["issues"][0]
+    assert issue["facts"]["files"] == ["same\nö"]
+    assert issue["anchor"] in ("step-1", "step-2")
+    assert issue["facts"]["commit"] in commits
+    assert state_of(paths[2]) == before
+
+
+def test_uncommitted_files_in_the_way_are_named_and_others_do_not_matter(spread):
+    yard, paths, _ = spread({"one": "1"}, {"code.txt": "changed in two\n"})
+    third = paths[2]
+    yard.ok("state", "claim", "work", at=third)
+    for name in ("code.txt", "one"):
+        (third / name).write_text("mine\n")
+        before = state_of(third)
+        done = yard.run("worktree", "sync", at=third)
+        assert done.codes == ["E061"]
+        assert done.envelope()["issues"][0]["facts"]["files"] == [name]
+        assert state_of(third) == before
+        git("clean", "--quiet", "--force", "one", cwd=third)
+        git("checkout", "--quiet", "code.txt", cwd=third)
+    (third / "elsewhere").write_text("mine\n")
+    assert yard.ok("worktree", "sync", at=third)["up_to_date"] is False
+    assert (third / "elsewhere").read_text() == "mine\n"
+
+
+def test_a_commit_that_git_does_not_have_is_refused(spread):
+    yard, paths, _ = spread({"one": "1"}, {"two": "2"})
+    store_write(yard, f"update steps set commit_hash = '{'0' * 39}1' where anchor = 'step-1'")
+    claim = yard.ok("state", "claim", "work", at=paths[2])
+    assert f"{'0' * 39}1" in [each["commit"] for each in claim["missing_commits"]]
+    before = state_of(paths[2])
+    assert yard.run("worktree", "sync", at=paths[2]).codes == ["E061"]
+    assert state_of(paths[2]) == before
+
+
+def store_write(yard: Yard, statement: str) -> None:
+    from tugtool.store import open_store
+
+    store = open_store(f"sqlite://{yard.root / '.tugtool' / 'state.db'}")
+    with store.write(KEY) as tx:
+        tx.run(statement)
+    store.close()
+
+
+def test_never_in_the_main_worktree(yard):
+    yard = yard()
+    yard.ok("state", "init", "work")
+    yard.refused("E035", "worktree", "sync", "work")
+
+
+def test_with_no_step_held_there_is_nothing_to_merge(spread):
+    yard, paths, _ = spread({"one": "1"}, {"two": "2"})
+    assert yard.ok("worktree", "sync", at=paths[2])["up_to_date"] is True
+
+
+def test_the_plan_is_the_worktree_s_own_where_several_are_active(spread):
+    yard, paths, _ = spread({"one": "1"}, {"two": "2"})
+    yard.repo.plan("other", "### Step 1: Other\n")
+    yard.ok("state", "init", "other")
+    assert yard.ok("worktree", "sync", at=paths[2])["plan_path"] == KEY
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("merge.ff", "only"),
+        ("merge.ff", "false"),
+        ("merge.autoStash", "true"),
+        ("merge.conflictStyle", "diff3"),
+        ("pull.rebase", "true"),
+        ("merge.stat", "true"),
+        ("merge.log", "true"),
+        ("core.hooksPath", "nowhere"),
+        ("diff.renames", "copies"),
+    ],
+)
+def test_odd_configuration_does_not_matter(spread, name, value):
+    yard, paths, commits = spread({"one": "1"}, {"two": "2"})
+    yard.ok("state", "claim", "work", at=paths[2])
+    yard.commit(paths[2], {"own": "x"})
+    yard.repo.git("config", name, value)
+    yard.ok("worktree", "sync", at=paths[2])
+    assert all(has(paths[2], commit) for commit in commits)
+
+
+def test_where_commits_are_signed_and_there_is_no_key_it_is_refused_before_anything(spread):
+    yard, paths, _ = spread({"one": "1"}, {"two": "2"})
+    yard.ok("state", "claim", "work", at=paths[2])
+    yard.commit(paths[2], {"own": "x"})
+    yard.repo.git("config", "commit.gpgSign", "true")
+    yard.repo.git("config", "gpg.program", "/nonexistent/gpg")
+    before = state_of(paths[2])
+    done = yard.run("worktree", "sync", at=paths[2])
+    assert done.codes == ["E076"]
+    assert "gpg" in done.out
+    assert state_of(paths[2]) == before
+
+
+def test_the_index_s_lock_is_waited_for_and_then_named(spread):
+    yard, paths, _ = spread({"one": "1"}, {"two": "2"})
+    yard.ok("state", "claim", "work", at=paths[2])
+    lock = Path(git("rev-parse", "--absolute-git-dir", cwd=paths[2]).strip()) / "index.lock"
+    lock.touch()
+    done = yard.run("worktree", "sync", at=paths[2])
+    assert done.codes == ["E076"]
+    assert "index.lock" in done.out
+    lock.unlink()
+    assert yard.ok("worktree", "sync", at=paths[2])["up_to_date"] is False
+
+
+def test_a_merge_that_somebody_has_begun_is_left_alone(spread):
+    yard, paths, _ = spread({"one": "1"}, {"two": "2"})
+    third = paths[2]
+    yard.ok("state", "claim", "work", at=third)
+    yard.repo.commit({"on-main": "x"})
+    yard.commit(third, {"own": "x"})
+    git("merge", "--quiet", "--no-commit", "main", cwd=third)
+    before = state_of(third)
+    assert yard.run("worktree", "sync", at=third).codes == ["E076"]
+    assert state_of(third) == before
+    assert Repo(third).git("rev-parse", "MERGE_HEAD")
