@@ -30,6 +30,7 @@ docs: $(VENV)/development ## Write the generated pages of docs/ anew.
 bench: $(VENV)/runtime ## Measure an installed, compiled package against its budgets.
 	@$(BIN)/python bench/startup.py
 	@$(BIN)/python bench/state.py
+	@$(BIN)/python bench/commit.py
 	@$(BIN)/python bench/parser.py
 	@$(BIN)/python bench/look.py
 

@@ -145,9 +145,9 @@ def _cpu_milliseconds(row: Row, number: int, env: dict[str, str]) -> float:
     return (usage.ru_utime + usage.ru_stime) * 1000
 
 
-def compare(rows: list[Row], times: dict[str, list[float]]) -> list[Result]:
-    """Every command beside the bare interpreter."""
-    bare_least, bare_median = min(times[BARE]), statistics.median(times[BARE])
+def compare(rows: list[Row], times: dict[str, list[float]], beside: str = BARE) -> list[Result]:
+    """Every command beside the bare interpreter, or beside another of them."""
+    bare_least, bare_median = min(times[beside]), statistics.median(times[beside])
     results = []
     for row in rows:
         least, median = min(times[row.name]), statistics.median(times[row.name])

@@ -180,3 +180,19 @@ def yard(repo, tugcode, monkeypatch):
     for name, value in IDENTITY.items():
         monkeypatch.setenv(name, value)
     return lambda *lines: Yard(repo, tugcode, *(lines or ("1", "2", "3 < 1 2")))
+
+
+@pytest.fixture
+def bench(repo, tugcode, monkeypatch):
+    """As `desk`, for commits: red and blue have a name that git takes."""
+    from commit_fixtures import IDENTITY, Bench
+
+    for name, value in IDENTITY.items():
+        monkeypatch.setenv(name, value)
+
+    def make(*lines: str) -> Bench:
+        made = Bench(repo, tugcode, monkeypatch, *lines)
+        made.ok("init", "work")
+        return made
+
+    return make

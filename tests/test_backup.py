@@ -70,6 +70,14 @@ def test_a_new_plan_is_backed_up_and_so_is_a_completed_step(desk):
     assert sorted(path.name for path in _home(desk).iterdir()) == ["backup.db", "mark"]
 
 
+def test_a_step_completed_by_its_commit_is_backed_up(bench):
+    desk = bench("1", "2")
+    _age(_backup(desk))
+    desk.hold("step-1")
+    assert desk.commit_text("step-1").err == ""
+    assert _completed(_backup(desk)) == ["step-1"]
+
+
 def test_a_backup_is_made_at_most_once_a_minute(desk):
     desk = desk("1", "2", "3")
     _age(_backup(desk), -50)

@@ -9,7 +9,7 @@ from tugtool.init import EXCLUDE
 from tugtool.store import linked
 
 FILES = [".tugtool/", ".tugtool/.gitignore", ".tugtool/.gitattributes"]
-FILES += [".tugtool/tugplan-skeleton.md", "git's info/exclude"]
+FILES += [".tugtool/tugplan-skeleton.md", "git's info/exclude", "git's info/attributes"]
 
 
 def test_init_makes_everything_once(tugcode, repo):

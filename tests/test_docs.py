@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tugtool
-from tugtool import config, crash, errors, git_errors, people_errors, state_errors
+from tugtool import commit, config, crash, errors, git_errors, people_errors, state_errors
 from tugtool.cli import batch, parse, table
 from tugtool.plan import rules
 
@@ -41,7 +41,10 @@ def diagnostic_codes() -> set[str]:
 
 def warning_codes() -> set[str]:
     """Every code of a warning that comes with an answer."""
-    sources = (Path(table.__file__).parent.glob("*.py"), [Path(batch.__file__)])
+    sources = (
+        Path(table.__file__).parent.glob("*.py"),
+        [Path(batch.__file__), Path(commit.__file__)],
+    )
     return {
         code
         for each in sources
@@ -75,7 +78,17 @@ def test_codes_are_unique_and_classes_say_what_is_the_case():
     codes = [each.code for each in error_classes()]
     assert len(codes) == len(set(codes))
     assert diagnostic_codes().isdisjoint(codes)
-    assert warning_codes() == {"W101", "W102", "W103", "W104", "W105"}
+    assert warning_codes() == {
+        "W101",
+        "W102",
+        "W103",
+        "W104",
+        "W105",
+        "W110",
+        "W111",
+        "W112",
+        "W113",
+    }
     assert warning_codes().isdisjoint(diagnostic_codes())
     bases = [each for each in errors.TugError.__subclasses__() if not each.code]
     assert all(base.__name__.endswith("Error") for base in bases)

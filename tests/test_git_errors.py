@@ -20,8 +20,14 @@ EXAMPLES = [
     git_errors.DependencyConflict(
         ODD, anchor="step-1", commit="a" * 40, reason="no", files=["a", "b"]
     ),
+    git_errors.CommitRefused(ODD, "is on no branch"),
+    git_errors.MessageRefused("the message is blank"),
 ]
-#: What a hint may do besides looking.
+#: What a hint may look at, and what it may do besides.
+LOOKING = (
+    *("worktree list", "branch --list", "ls -ld", "log --all", "diff HEAD..."),
+    *("status", "commit --help"),
+)
 MAKING = ("git add ", "tugcode worktree create ")
 
 
@@ -31,8 +37,7 @@ def test_every_hint_is_one_command_that_exists_and_is_harmless(error):
     assert words[0] in ("git", "ls", "tugcode")
     if words[0] == "tugcode":
         assert parse.parse(words[1:]).command is not None
-    looking = ("worktree list", "branch --list", "ls -ld", "log --all", "diff HEAD...")
-    assert error.hint.startswith(MAKING) or any(each in error.hint for each in looking)
+    assert error.hint.startswith(MAKING) or any(each in error.hint for each in LOOKING)
     assert "force" not in error.hint
 
 

@@ -12,6 +12,7 @@ from tugtool.store import (
     making,
     schema,
     sql,
+    sql_commit,
     sql_git,
     sql_history,
     sql_look,
@@ -23,6 +24,7 @@ from tugtool.store import (
 SOURCES = Path(tugtool.__file__).parent
 HOMES = {
     "sql": sql,
+    "sql_commit": sql_commit,
     "sql_git": sql_git,
     "sql_history": sql_history,
     "sql_look": sql_look,
@@ -130,6 +132,9 @@ PLANS = {
     "HELD_BY": ["steps_held"],
     "SET_SALVAGE": ["key of attempts"],
     "SET_BASE": ["key of plans"],
+    "COMMIT_INTENT": ["key of intents"],
+    "CHANGE_COMMIT_INTENT": ["key of intents"],
+    "DROP_COMMIT_INTENT": ["key of intents"],
 }
 #: Searched by the plan alone, because their index holds only what they ask for.
 WHOLE_INDEX = {

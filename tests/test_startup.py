@@ -60,6 +60,7 @@ TABLE_REPO = {"tugtool.cli.table_repo"}
 #: Help speaks of everything, and so does whatever is looked for in every list.
 TABLES = TABLE_REPO | {
     "tugtool.cli.table_git",
+    "tugtool.cli.table_commit",
     "tugtool.cli.table_look",
     "tugtool.cli.table_people",
     "tugtool.cli.table_plan",
@@ -102,6 +103,25 @@ HOLDING = {
     "state claim --json": {SHA_256, "tugtool.state.claiming"},
     "state heartbeat small step-1 --json": {"tugtool.state.holding", "tugtool.state.ripple"},
 }
+#: A step's commit, which has more to do; what it loads is all used.
+COMMIT = (STATE - {"tugtool.cli.state"}) | {
+    SHA_256,
+    "select",
+    "tugtool.cli.commit",
+    "tugtool.cli.table_commit",
+    "tugtool.commit",
+    "tugtool.crash",
+    "tugtool.git_errors",
+    "tugtool.intent",
+    "tugtool.log",
+    "tugtool.message",
+    "tugtool.state.finishing",
+    "tugtool.state.holding",
+    "tugtool.state.ripple",
+    "tugtool.store.sql_commit",
+    "tugtool.trailers",
+    "tugtool.tree",
+}
 #: Commands that must be cheap, and exactly what each loads beyond a bare interpreter.
 CHEAP = {
     "config --json": CONFIG,
@@ -132,6 +152,8 @@ HELD = [INIT, CLAIM]
 MADE = "MADE"
 CREATE = ["worktree", "create", "small", "--commit-plan"]
 #: What has to be done first, where that is not what every state command needs: a claim.
+SIDE = ["--worktree", ".tugtree/side"]
+CLOSE = ["state", "update", "small", "step-1", "--all", "completed", *SIDE]
 BEFORE = {
     "state init": [],
     "state claim": [INIT],
@@ -142,6 +164,7 @@ BEFORE = {
     "worktree remove": [CREATE],
     "worktree cleanup": [CREATE],
     "worktree sync": [CREATE],
+    "commit": [INIT, [*CLAIM, *SIDE], CLOSE],
 }
 #: How to run each command once with success; of the cli, only these may be loaded for JSON.
 RUNS = {
@@ -190,6 +213,10 @@ RUNS = {
     "worktree remove": (["worktree", "remove", MADE], {"place", "worktree"}),
     "worktree cleanup": (["worktree", "cleanup"], {"place", "worktree"}),
     "worktree sync": (["worktree", "sync", "--worktree", MADE], {"place", "worktree"}),
+    "commit": (
+        ["commit", "--plan", "small", "--step", "step-1", "--message", "x", *SIDE],
+        {"commit", "place"},
+    ),
     "config": (["config"], {"repo"}),
     "version": (["version"], {"repo"}),
     "completion": (["completion", "bash"], {"completion"}),
@@ -247,9 +274,10 @@ NO_ROWS = """\
 
 @pytest.fixture
 def place(repo, monkeypatch) -> Path:
-    """A repository with one plan and no configuration file."""
+    """A repository with one plan, a linked worktree, and no configuration file."""
     for name, value in IDENTITY.items():
         monkeypatch.setenv(name, value)
+    repo.linked(repo.path / ".tugtree" / "side")
     repo.plan("small", PLAN)
     repo.write({"x.jsonl": NO_ROWS})
     return repo.path
@@ -310,6 +338,12 @@ def test_a_state_command_loads_just_what_it_needs(place, tugcode, line):
     _prepare(tugcode, place, HELD)
     loaded, _ = _probe(LAUNCHER, *line.split(), cwd=place)
     assert _complaints(loaded, STATE | HOLDING[line]) == []
+
+
+def test_a_commit_loads_just_what_it_needs(place, tugcode):
+    _prepare(tugcode, place, BEFORE["commit"])
+    loaded, _ = _probe(LAUNCHER, *RUNS["commit"][0], "--json", cwd=place)
+    assert _complaints(loaded, COMMIT) == []
 
 
 def test_finding_a_plan_by_name_loads_nothing_heavy(place):

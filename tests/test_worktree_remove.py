@@ -112,6 +112,17 @@ def test_a_worktree_goes_with_its_branch_once_its_work_is_merged(yard, by):
     assert yard.repo.git("worktree", "list", "--porcelain").count("worktree ") == 1
 
 
+def test_what_was_to_be_committed_in_it_is_forgotten_with_it(yard):
+    yard = yard("1 t", "2")
+    path = yard.create("--claim")
+    (path / "one").write_text("1")
+    words = ("--plan", "work", "--step", "step-1", "--message", "one")
+    assert yard.ok("commit", *words, at=path)["state_failure_reason"] == "open_items"
+    assert [row["kind"] for row in yard.rows("select kind from intents")] == ["commit"]
+    yard.ok("worktree", "remove", path.name, "--force")
+    assert yard.rows("select * from intents") == []
+
+
 def test_an_empty_worktree_may_be_removed_although_it_is_reserved(yard):
     yard = yard()
     assert yard.ok("worktree", "remove", yard.create())["branch_removed"] is True

@@ -25,6 +25,12 @@ POINTS: dict[str, str] = {
     "remove.released": "its claims are released; its row and the intent are still there",
     "sync.previewed": "the merges are prepared as commits that nothing leads to",
     "sync.merged": "the worktree and its branch have them",
+    "commit.intent": "the intent is recorded; nothing else was touched",
+    "commit.rotated": "the log is in the archive, if it was over its limits",
+    "commit.logged": "the entry is in the log",
+    "commit.added": "everything is in the index",
+    "commit.committed": "git has the commit; the state does not know",
+    "commit.completed": "the step is completed; the intent is still recorded",
 }
 
 _SIGKILL = 9

@@ -45,19 +45,21 @@ def run(
     cwd: str,
     given: str | None = None,
     index: str | None = None,
+    settings: Iterable[str] = (),
     located_by_environment: bool = False,
 ) -> str:
     """Standard output of `git -C cwd arguments...`; refuses with what git said.
 
-    `given` is its standard input, `index` a file to use in place of the working tree's index.
-    The environment's location variables count only where `located_by_environment` asks for
-    them.
+    `given` is its standard input, `index` a file to use in place of the working tree's index,
+    `settings` (`name=value`) hold for this run. The environment's location variables count only
+    where `located_by_environment` asks for them.
     """
     done = attempt(
         *arguments,
         cwd=cwd,
         given=given,
         index=index,
+        settings=settings,
         located_by_environment=located_by_environment,
     )
     if done.status:
@@ -70,13 +72,15 @@ def attempt(
     cwd: str,
     given: str | None = None,
     index: str | None = None,
+    settings: Iterable[str] = (),
     located_by_environment: bool = False,
 ) -> Done:
     """The same, where a refusal is an answer too."""
     environment = _environment(located_by_environment)
     if index is not None:
         environment["GIT_INDEX_FILE"] = index
-    return _spawn(["git", *PLAIN, "-C", cwd, *arguments], environment, given)
+    more = [word for setting in settings for word in ("-c", setting)]
+    return _spawn(["git", *PLAIN, *more, "-C", cwd, *arguments], environment, given)
 
 
 def patiently(*arguments: str, cwd: str, seconds: float = 5) -> str:

@@ -8,7 +8,9 @@ TugError
     ├── NotRemoved          E034  a worktree stays, and why
     ├── MainWorktree        E035  this is done in a linked worktree, never in the main one
     ├── PlanUncommitted     E045  the plan is not committed on the base branch as it stands
-    └── DependencyConflict  E061  dependency commits cannot be brought in
+    ├── DependencyConflict  E061  dependency commits cannot be brought in
+    ├── CommitRefused       E080  a step cannot be committed here, or not now
+    └── MessageRefused      E081  a commit message that cannot be taken
 """
 
 from __future__ import annotations
@@ -136,3 +138,21 @@ class DependencyConflict(WorktreeError):
             files=list(files) or None,
             worktree=worktree,
         )
+
+
+class CommitRefused(WorktreeError):
+    """Nothing was touched: the worktree is not one in which a step's work can be committed."""
+
+    code = "E080"
+
+    def __init__(self, worktree: str, reason: str, *, hint: str = "git status", **facts: object):
+        super().__init__(f"{worktree} {reason}", hint=hint, file=worktree, **facts)
+
+
+class MessageRefused(WorktreeError):
+    """Nothing was touched: the words given for a commit cannot stand in one."""
+
+    code = "E081"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason, hint="tugcode commit --help")

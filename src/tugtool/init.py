@@ -16,9 +16,13 @@ if TYPE_CHECKING:
 
 STATE_FILES = ("state.db", "state.db-wal", "state.db-shm", "state.lock")
 IGNORE = "".join(f"{name}\n" for name in STATE_FILES)
-#: Branches that come together both add to the log; git keeps both sides.
-ATTRIBUTES = "log.md merge=union\n"
+#: Branches that come together both add to the log; git keeps both sides. Its lines end as they
+#: are written: git may refuse what it would have to convert.
+ATTRIBUTES = "log.md merge=union -text\n"
 EXCLUDE = (*(f"/.tugtool/{name}" for name in STATE_FILES), "/.tugtree/")
+#: The same rule for merges here on branches that lack the committed file.
+LOG = "/.tugtool/log.md"
+LOG_MERGE = f"{LOG} merge=union -text"
 
 
 def init(repo: Repository, *, check: bool = False) -> dict[str, bool]:
@@ -34,6 +38,8 @@ def init(repo: Repository, *, check: bool = False) -> dict[str, bool]:
         parts.append((f".tugtool/{name}", _exists(path), _creator(path, content)))
     exclude = os.path.join(repo.common_dir, "info", "exclude")
     parts.append(("git's info/exclude", lambda: not _unlisted(exclude), lambda: _list(exclude)))
+    rules = os.path.join(repo.common_dir, "info", "attributes")
+    parts.append(("git's info/attributes", lambda: _has_rule(rules), lambda: _rule(rules)))
     report: dict[str, bool] = {}
     for name, present, make in parts:
         report[name] = not present()
@@ -43,11 +49,17 @@ def init(repo: Repository, *, check: bool = False) -> dict[str, bool]:
 
 
 def ignore_state(repo: Repository) -> None:
-    """What must be true before there is a state: a directory for it, and git ignores it."""
+    """What must be true before there is a state: a directory for it, and git ignores it.
+
+    And the log, which its steps will write, merges without conflict.
+    """
     files.make_directory(os.path.join(repo.root, catalog.DIRECTORY))
     exclude = os.path.join(repo.common_dir, "info", "exclude")
     if _unlisted(exclude):
         _list(exclude)
+    rules = os.path.join(repo.common_dir, "info", "attributes")
+    if not _has_rule(rules):
+        _rule(rules)
 
 
 def _files() -> tuple[tuple[str, bytes], ...]:
@@ -72,14 +84,24 @@ def _unlisted(exclude: str) -> list[str]:
 
 
 def _list(exclude: str) -> None:
-    files.make_directory(os.path.dirname(exclude))
-    content = _content(exclude)
+    _append(exclude, "# Tugtool: the state and the linked worktrees", *_unlisted(exclude))
+
+
+def _has_rule(rules: str) -> bool:
+    """Whether somebody has said how the log merges, us or a person who wants it otherwise."""
+    return any(line.split()[:1] == [LOG.encode()] for line in _content(rules).splitlines())
+
+
+def _rule(rules: str) -> None:
+    _append(rules, "# Tugtool: both sides' entries are kept", LOG_MERGE)
+
+
+def _append(path: str, *lines: str) -> None:
+    files.make_directory(os.path.dirname(path))
+    content = _content(path)
     if content and not content.endswith(b"\n"):
         content += b"\n"
-    added = "".join(f"{line}\n" for line in _unlisted(exclude))
-    files.replace(
-        exclude, content + b"# Tugtool: the state and the linked worktrees\n" + added.encode()
-    )
+    files.replace(path, content + "".join(f"{line}\n" for line in lines).encode())
 
 
 def _content(path: str) -> bytes:

@@ -68,6 +68,14 @@ def worktree_identity(repo: Repository, given: str | None, *, cwd: str) -> str:
     return os.path.normpath(os.path.join(repo.root, given))
 
 
+def git_dir(worktree: str) -> str:
+    """Git's own directory of one worktree: its HEAD, its index, and what is under way there."""
+    marker = os.path.join(worktree, ".git")
+    if not os.path.isfile(marker):
+        return os.path.realpath(marker)
+    return os.path.realpath(os.path.join(worktree, _line(marker).partition(": ")[2]))
+
+
 def _look(directory: str) -> Repository | None:
     marker = os.path.join(directory, ".git")
     if os.path.isfile(marker):

@@ -5,6 +5,8 @@ from __future__ import annotations
 STEP, PLAN, CLAIM = "Tug-Step", "Tug-Plan", "Tug-Claim"
 #: Of the plan's hash, as many characters as a claim's trailer carries.
 HASH_LENGTH = 12
+#: For git, whenever it looks for trailers: a person's own settings would hide ours from it.
+SETTINGS = ("core.commentChar=#", "trailer.separators=:")
 
 
 class Trailers:
@@ -22,8 +24,13 @@ class Trailers:
 
 def written(plan: str, anchor: str, *, plan_hash: str, attempt: int) -> str:
     """The set as a paragraph, for the end of a message."""
-    claim = f"{plan_hash[:HASH_LENGTH]}/{anchor}/{attempt}"
-    return f"{STEP}: {anchor}\n{PLAN}: {plan}\n{CLAIM}: {claim}\n"
+    named = claim(anchor, plan_hash=plan_hash, attempt=attempt)
+    return f"{STEP}: {anchor}\n{PLAN}: {plan}\n{CLAIM}: {named}\n"
+
+
+def claim(anchor: str, *, plan_hash: str, attempt: int) -> str:
+    """What a Tug-Claim says: under which text and attempt the step was done."""
+    return f"{plan_hash[:HASH_LENGTH]}/{anchor}/{attempt}"
 
 
 def claim_of(value: str, anchor: str) -> tuple[str, int] | None:

@@ -50,6 +50,10 @@ def find(path: str) -> Command | None:
         for command in table_state.COMMANDS:
             if command.path == path:
                 return command
+    elif path == "commit":
+        from tugtool.cli import table_commit
+
+        return table_commit.COMMANDS[0]
     elif " " not in path:
         from tugtool.cli import table_repo
 
@@ -66,7 +70,15 @@ def visible() -> Iterator[Command]:
 
 def _every() -> tuple[Command, ...]:
     """All of them, in the order in which people meet them."""
-    from tugtool.cli import table_git, table_look, table_people, table_plan, table_repo, table_state
+    from tugtool.cli import (
+        table_commit,
+        table_git,
+        table_look,
+        table_people,
+        table_plan,
+        table_repo,
+        table_state,
+    )
 
     return (
         *table_repo.FIRST,
@@ -75,6 +87,7 @@ def _every() -> tuple[Command, ...]:
         *table_people.COMMANDS,
         *table_state.COMMANDS,
         *table_git.COMMANDS,
+        *table_commit.COMMANDS,
         *table_repo.LAST,
     )
 

@@ -192,7 +192,9 @@ class Removing:
             return
         plan = self.tree.plan or ""
         with self.store.write(plan) as tx:
-            tx.run(sql_git.DROP_INTENT, kind="remove", path=self.tree.owner)
+            # What else was under way in it can neither be finished there nor undone.
+            for kind in ("remove", "commit", "sync"):
+                tx.run(sql_git.DROP_INTENT, kind=kind, path=self.tree.owner)
             if tx.run(sql_git.DROP_WORKTREE, path=self.tree.owner) and tx.first(sql.PLAN):
                 who, branch, ref = self.tree.owner, self.tree.branch, self.ref
                 record.note(tx, plan, "worktree_remove", actor=who, branch=branch, salvage_ref=ref)

@@ -1,0 +1,160 @@
+"""What a commit is about to do, written down before it is done.
+
+Whoever finds an intent whose process is gone takes it over, alone, and brings it to its end.
+"""
+
+from __future__ import annotations
+
+import os
+
+from tugtool import holder, jsontext, log, tree
+from tugtool.git_errors import CommitRefused
+from tugtool.state_errors import DatabaseError
+from tugtool.store import sql_commit as sql
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tugtool.state.record import PlanCopy
+    from tugtool.store import Row, Store, Transaction
+    from tugtool.tree import Commit
+
+
+class Site:
+    """Where the work lies, and what it takes to complete its step."""
+
+    __slots__ = ("copy", "git_dir", "owner", "root", "store", "top")
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        top: str,
+        git_dir: str,
+        root: str,
+        owner: str,
+        copy: Callable[[str], PlanCopy],
+    ) -> None:
+        self.store = store
+        #: Top directory of the worktree, git's directory for it, and that of the main one.
+        self.top, self.git_dir, self.root = top, git_dir, root
+        self.owner = owner
+        #: The plan's file as it lies there when it is asked for.
+        self.copy = copy
+
+    @property
+    def name(self) -> str:
+        """What the worktree is called where others read it: no machine's paths."""
+        inside = self.top.startswith(os.path.join(self.root, ""))
+        return os.path.relpath(self.top, self.root) if inside else os.path.basename(self.top)
+
+
+class Intent:
+    """What somebody is about to commit, or was when they were last seen."""
+
+    __slots__ = ("_seen", "anchor", "attempt", "change", "claim", "created_at", "head", "plan")
+
+    def __init__(
+        self,
+        plan: str,
+        anchor: str,
+        attempt: int,
+        *,
+        claim: str,
+        head: str | None,
+        change: log.Change,
+    ) -> None:
+        self.plan, self.anchor, self.attempt = plan, anchor, attempt
+        #: What its commit says in Tug-Claim, and the commit it comes on top of.
+        self.claim, self.head = claim, head
+        self.change = change
+        self.created_at = ""
+        self._seen = ""
+
+    @classmethod
+    def taken_over(cls, site: Site, row: Row) -> Intent:
+        """What was found, now ours alone; E080 if its process still runs."""
+        import json  # Only after a crash.
+
+        detail = json.loads(row["detail"])
+        found = cls(
+            row["plan_path"],
+            row["step_anchor"],
+            row["attempt"],
+            claim=detail["claim"],
+            head=row["head"],
+            change=log.Change.recorded(site.top, detail["log"]),
+        )
+        found.created_at, found._seen = row["created_at"], row["detail"]
+        pid = _running(detail["process"])
+        if pid is not None or not found._change(site, _this_process()):
+            reason = f"has another commit under way, for {found.anchor}"
+            raise CommitRefused(site.top, reason, anchor=found.anchor, pid=pid)
+        return found
+
+    def record(self, tx: Transaction, site: Site) -> None:
+        """Write it down, unless somebody else is at it."""
+        self.created_at, self._seen = tx.now, self._detail(_this_process())
+        written = tx.run(
+            sql.ADD_COMMIT_INTENT,
+            owner=site.owner,
+            anchor=self.anchor,
+            attempt=self.attempt,
+            head=self.head,
+            detail=self._seen,
+        )
+        if not written:
+            raise CommitRefused(site.top, "has another commit under way")
+
+    def leave(self, site: Site) -> None:
+        """Whoever comes next may take it over, though this process goes on."""
+        try:
+            self._change(site, None)
+        except DatabaseError:
+            # It is left because the database fails; then it is free when the process ends.
+            return
+
+    def drop(self, site: Site) -> None:
+        """It has come to its end."""
+        try:
+            with site.store.write(self.plan) as tx:
+                tx.run(sql.DROP_COMMIT_INTENT, owner=site.owner, created_at=self.created_at)
+        except DatabaseError:
+            # What matters has happened, and whoever comes next looks again.
+            return
+
+    def made(self, site: Site) -> Commit | None:
+        """The commit that came of it, if any."""
+        return tree.carrying(tree.commits(site.top, self.head), self.plan, self.claim)
+
+    def _change(self, site: Site, process: Mapping[str, object] | None) -> bool:
+        detail = self._detail(process)
+        with site.store.write(self.plan) as tx:
+            changed = tx.run(
+                sql.CHANGE_COMMIT_INTENT,
+                owner=site.owner,
+                created_at=self.created_at,
+                detail=detail,
+                seen=self._seen,
+            )
+        self._seen = detail
+        return changed == 1
+
+    def _detail(self, process: Mapping[str, object] | None) -> str:
+        facts = {"claim": self.claim, "log": self.change.detail(), "process": process}
+        return jsontext.encode(facts)
+
+
+def _this_process() -> dict[str, object]:
+    pid = os.getpid()
+    return {**holder.place(), "holder_pid": pid, "holder_start": holder.start_time(pid)}
+
+
+def _running(process: Mapping[str, object] | None) -> int | None:
+    """The process, if it is another one and provably still runs."""
+    if process is None or any(process[key] != value for key, value in holder.place().items()):
+        return None
+    pid = process["holder_pid"]
+    runs = isinstance(pid, int) and holder.start_time(pid) == process["holder_start"]
+    return pid if runs and isinstance(pid, int) and pid != os.getpid() else None

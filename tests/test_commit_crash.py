@@ -1,0 +1,261 @@
+"""tugcode commit killed at every point: the next run ends as if nothing had happened."""
+
+import itertools
+import os
+import random
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from commit_fixtures import LOG, Bench
+from conftest import Repo
+from tugtool import crash
+
+POINTS = [name for name in crash.POINTS if name.startswith("commit.")]
+#: From these on, git has the commit.
+COMMITTED = ("commit.committed", "commit.completed")
+LIMITS = {"plain": "", "rotating": "[log]\nmax_lines = 2\n"}
+
+
+def ended(b: Bench) -> dict:
+    """Everything that can be seen, hashes and times aside."""
+    tree = b.git("ls-files", "--", ":!.tugtool/log.md", ":!.tugtool/archive").split()
+    archive = b.red / ".tugtool" / "archive"
+    archived = sorted(path.read_text() for path in archive.glob("*")) if archive.exists() else []
+    timeless = {"claimed_at", "started_at", "completed_at", "heartbeat_at", "lease_expires_at"}
+    steps = b.rows("select * from steps")
+    for step in steps:
+        step["commit_hash"] = step["commit_hash"] and b.trailers(step["commit_hash"])
+        step.update(dict.fromkeys(timeless & set(step)))
+    return {
+        "files": {name: b.git("show", f"HEAD:{name}") for name in tree},
+        "status": b.git("status", "--porcelain"),
+        "entries": b.entries(),
+        "archived": [text.count("- 20") for text in archived],
+        "commits": [b.trailers(each) for each in b.commits()],
+        "steps": steps,
+        "items": b.rows("select step_anchor, kind, ordinal, status from checklist_items"),
+        "intents": b.intents(),
+    }
+
+
+def begun(bench, limits: str) -> Bench:
+    b = bench("1 t", "2 t", "3 t")
+    if LIMITS[limits]:
+        b.repo.write({".tugtool/config.toml": LIMITS[limits]})
+    b.hold("step-1", "step-2", "step-3")
+    b.write({"one": "x\n"})
+    b.done("step-1")
+    b.write({"two": "x\n", "code.py": "changed\n"})
+    return b
+
+
+@pytest.fixture
+def uncrashed(tmp_path, tugcode, monkeypatch):
+    """The same without a crash, in a repository of its own."""
+
+    def make(limits: str) -> dict:
+        repo = Repo.init(tmp_path / "uncrashed")
+        repo.commit()
+
+        def another(*lines: str) -> Bench:
+            made = Bench(repo, tugcode, monkeypatch, *lines)
+            made.ok("init", "work")
+            return made
+
+        b = begun(another, limits)
+        b.done("step-2")
+        return ended(b)
+
+    return make
+
+
+def same(found: dict, expected: dict, here: str, there: str) -> None:
+    """Equal, where each speaks of its own directory."""
+    assert repr(found).replace(here, "REPO") == repr(expected).replace(there, "REPO")
+
+
+@pytest.mark.parametrize("limits", LIMITS)
+@pytest.mark.parametrize("point", POINTS)
+def test_the_same_command_again_ends_as_without_the_crash(
+    bench, uncrashed, point, limits, tmp_path
+):
+    b = begun(bench, limits)
+    b.crash(point, "step-2")
+    assert len(b.intents()) == 1
+    again = b.commit_json("step-2")
+    assert again.status == 0
+    same(ended(b), uncrashed(limits), str(b.repo.path), str(tmp_path / "uncrashed"))
+    assert b.step("step-2")["commit_hash"] == b.head()
+    assert again.data["commit_hash"] == b.head()
+    assert again.data["recovered"] == (point == "commit.committed")
+    assert not (b.repo.path / ".git/worktrees/red/tugtool-index").exists()
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_commit_for_another_step_first_brings_the_earlier_one_to_its_end(bench, point):
+    b = begun(bench, "rotating")
+    b.crash(point, "step-2")
+    done = b.commit_json("step-3")
+    assert done.codes == ["W113"]
+    assert not done.data["state_update_failed"]
+    word = "finished" if point in COMMITTED else "undone"
+    assert f"an earlier commit for step-2 was {word}" in done.data["warnings"][0]
+    assert (b.step("step-2")["status"] == "completed") == (point in COMMITTED)
+    assert len(b.commits()) == (3 if point in COMMITTED else 2)
+    assert b.intents() == []
+    b.done("step-2")
+    archive = "".join(path.read_text() for path in (b.red / ".tugtool/archive").iterdir())
+    text = archive + b.log.read_text()
+    for step in ("step-1", "step-2", "step-3"):
+        assert text.count(f"**{step}: Part") == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [*zip(POINTS, POINTS, strict=True), *itertools.pairwise(POINTS)]
+)
+def test_a_crash_after_a_crash_is_mended_too(bench, first, second):
+    b = begun(bench, "plain")
+    b.crash(first, "step-2")
+    b.process(*b.words("step-2"), TUGCODE_CRASH_AT=second)
+    assert b.commit_json("step-2").data["completed"]
+    assert b.entries() == ["step-2: Part 2", "step-1: Part 1"]
+    assert (len(b.commits()), b.intents()) == (2, [])
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_settle_finishes_or_undoes_without_another_commit(bench, point):
+    """What other commands call to mend what they find."""
+    from tugtool import commit, repository
+    from tugtool.intent import Site
+    from tugtool.state.record import PlanCopy
+    from tugtool.store import open_store
+
+    b = begun(bench, "rotating")
+    before = b.log.read_bytes()
+    b.crash(point, "step-2")
+    store = open_store(b.url)
+    hash_ = b.rows("select plan_hash from plans")[0]["plan_hash"]
+    site = Site(
+        store,
+        top=str(b.red),
+        git_dir=repository.git_dir(str(b.red)),
+        root=str(b.repo.path),
+        owner=str(b.red),
+        copy=lambda plan: PlanCopy(plan, hash_),
+    )
+    done = commit.settle(site)
+    assert done["anchor"] == "step-2"
+    assert (b.step("step-2")["status"] == "completed") == (point in COMMITTED)
+    assert (b.log.read_bytes() == before) == (point not in COMMITTED)
+    assert b.intents() == []
+    assert commit.settle(site) is None
+    store.close()
+
+
+def test_a_step_that_was_taken_after_the_crash_is_not_completed_with_the_commit(bench):
+    b = begun(bench, "plain")
+    b.crash("commit.committed", "step-2")
+    b.ok("reset", "work", "step-2")
+    b.hold("step-2", at=b.blue)
+    assert b.commit_json("step-2").codes == ["E049"]
+    done = b.commit_json("step-3")
+    assert "was left: its claim is over" in done.data["warnings"][0]
+    assert b.step("step-2")["claimed_by"] == str(b.blue)
+    assert b.intents() == []
+
+
+def test_a_plan_whose_state_is_gone_leaves_nothing_to_finish(bench):
+    b = begun(bench, "plain")
+    b.crash("commit.committed", "step-2")
+    from tugtool.store import open_store
+
+    store = open_store(b.url)
+    with store.write("") as tx:
+        tx.run("update intents set step_anchor = 'step-99'")
+    store.close()
+    assert b.commit_json("step-3").codes == ["W113"]
+
+
+def test_work_done_by_hand_after_the_crash_is_kept(bench):
+    b = begun(bench, "plain")
+    b.crash("commit.added", "step-2")
+    b.git("commit", "--quiet", "--all", "--message=by hand")
+    b.write({"three": "x\n"})
+    data = b.done("step-2")
+    assert sorted(data["files_staged"]) == [LOG, "three"]
+    assert b.entries() == ["step-2: Part 2", "step-1: Part 1"]
+
+
+def test_a_branch_thrown_back_after_the_crash_is_committed_anew(bench):
+    b = begun(bench, "plain")
+    b.crash("commit.committed", "step-2")
+    b.git("reset", "--quiet", "--hard", "HEAD~1")
+    data = b.done("step-2")
+    assert not data["recovered"]
+    assert b.entries() == ["step-2: Part 2", "step-1: Part 1"]
+
+
+def test_a_commit_at_work_is_waited_for_and_its_log_left_alone(bench):
+    """Its process lives, so nobody mends what is not broken; when it is killed, somebody does."""
+    b = begun(bench, "plain")
+    reached, go = b.repo.path / "reached", b.repo.path / "go"
+    os.mkfifo(reached)
+    os.mkfifo(go)
+    b.hook("pre-commit", f"echo > {reached}; cat {go}; exit 1")
+    busy = subprocess.Popen(
+        [sys.executable, "-m", "tugtool", *b.words("step-2")],
+        cwd=b.red,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        reached.read_text()
+        log = b.log.read_bytes()
+        for step in ("step-2", "step-3"):
+            refused = b.commit_json(step)
+            assert refused.codes == ["E080"]
+            issue = refused.envelope()["issues"][0]
+            assert "another commit under way, for step-2" in issue["message"]
+            assert issue["facts"]["pid"] == busy.pid
+        assert b.log.read_bytes() == log
+    finally:
+        os.killpg(busy.pid, signal.SIGKILL)
+        busy.wait()
+    (b.hooks / "pre-commit").unlink()
+    b.done("step-2")
+    assert b.entries() == ["step-2: Part 2", "step-1: Part 1"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_entry_is_ever_lost_or_doubled(bench, seed):
+    """Random commits, refusals and crashes; every completed step has one entry and one commit."""
+    chance = random.Random(seed)
+    names = [f"step-{number}" for number in range(1, 9)]
+    b = bench(*(f"{number} t" for number in range(1, 9)))
+    b.repo.write({".tugtool/config.toml": "[log]\nmax_lines = 4\n"})
+    for step in names:
+        b.hold(step)
+    for number, step in enumerate(names):
+        b.write({f"file-{number}": "x\n"})
+        for _ in range(chance.randrange(3)):
+            if chance.random() < 0.3:
+                b.hook("pre-commit", "exit 1")
+                assert b.commit_json(step).status == 1 or b.step(step)["status"] == "completed"
+                (b.hooks / "pre-commit").unlink()
+            else:
+                point = chance.choice(POINTS)
+                b.process(*b.words(step), TUGCODE_CRASH_AT=point)
+        assert b.commit_json(step).data["completed"]
+        archive = b.red / ".tugtool" / "archive"
+        archived = list(archive.iterdir()) if archive.exists() else []
+        text = "".join(path.read_text() for path in (*archived, b.log))
+        for each in names:
+            assert text.count(f"**{each}: Part") == (each in names[: number + 1])
+        assert len(b.commits()) == number + 1
+        assert (b.intents(), b.git("status", "--porcelain")) == ([], "")
+    assert b.rows("select status from plans")[0]["status"] == "done"
+    assert b.git("fsck", "--strict", "--no-dangling") == ""
