@@ -33,6 +33,7 @@ bench: $(VENV)/runtime ## Measure an installed, compiled package against its bud
 	@$(BIN)/python bench/commit.py
 	@$(BIN)/python bench/parser.py
 	@$(BIN)/python bench/look.py
+	@$(BIN)/python bench/reconcile.py
 
 clean: ## Remove everything that was built.
 	rm -rf $(VENV) .cache .hypothesis

@@ -196,3 +196,17 @@ def bench(repo, tugcode, monkeypatch):
         return made
 
     return make
+
+
+@pytest.fixture
+def work(repo, tugcode, monkeypatch):
+    """Make a repository with the plan `work` on main, recorded: `work("1 t", "2 t < 1")`."""
+    from work_fixtures import IDENTITY, Work
+
+    for name, value in IDENTITY.items():
+        monkeypatch.setenv(name, value)
+
+    def make(*lines: str, **how: str) -> Work:
+        return Work(repo, tugcode, *lines, **how)
+
+    return make

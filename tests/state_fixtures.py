@@ -17,6 +17,7 @@ from tugtool import state
 from tugtool.errors import TugError
 from tugtool.plan import fingerprint, parser
 from tugtool.state.claiming import Request
+from tugtool.state.reconciling import Proof
 from tugtool.state.record import PlanCopy
 from tugtool.state.revision import Allowed
 from tugtool.store import open_store
@@ -138,6 +139,14 @@ class Lab:
 
     def archive(self, *, undo: bool = False) -> dict:
         return state.archive(self.store, KEY, undo=undo, actor="person")
+
+    def reconcile(self, *steps: str, attempt: int = 0, **how: object) -> dict:
+        """`reconcile("step-1")`: git has a commit for each, `c-step-1`."""
+        proofs = {each: Proof(each, f"c-{each}", attempt) for each in steps}
+        highest = dict.fromkeys(steps, attempt)
+        seen = {(each, attempt) for each in steps}
+        what = {"plan_hash": self.hash, "highest": highest, "seen": seen, **how}
+        return state.reconcile(self.store, KEY, proofs, **what)
 
     def pause(self) -> dict:
         return state.pause(self.store, KEY)

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shutil
 import sqlite3
 import stat
 from pathlib import Path
@@ -76,6 +77,25 @@ def test_a_step_completed_by_its_commit_is_backed_up(bench):
     desk.hold("step-1")
     assert desk.commit_text("step-1").err == ""
     assert _completed(_backup(desk)) == ["step-1"]
+
+
+def test_what_git_has_shown_to_be_completed_is_backed_up_and_known_to_be_lost(work):
+    w = work("1", "2")
+    _age(_backup(w))
+    w.commit(w.branch(), "step-1")
+    w.reconcile()
+    assert _completed(_backup(w)) == ["step-1"]
+    shutil.copy(_backup(w), _home(w) / "older")
+    made = w.commit(w.branch(2), "step-2")
+    w.reconcile()
+    _checkpoint(w)
+    for path in _database(w).parent.glob("state.db*"):
+        path.unlink()
+    shutil.move(_home(w) / "older", _database(w))
+    issue = w.run("state", "claim", "work", "--json").envelope()["issues"][0]
+    assert issue["code"] == "E046"
+    missing = issue["facts"]["missing"]
+    assert [(row["step_anchor"], row["commit_hash"]) for row in missing] == [("step-2", made)]
 
 
 def test_a_backup_is_made_at_most_once_a_minute(desk):

@@ -20,13 +20,14 @@ EXAMPLES = [
     git_errors.DependencyConflict(
         ODD, anchor="step-1", commit="a" * 40, reason="no", files=["a", "b"]
     ),
+    git_errors.MergeRefused(ODD, reason="it is not done"),
     git_errors.CommitRefused(ODD, "is on no branch"),
     git_errors.MessageRefused("the message is blank"),
 ]
 #: What a hint may look at, and what it may do besides.
 LOOKING = (
     *("worktree list", "branch --list", "ls -ld", "log --all", "diff HEAD..."),
-    *("status", "commit --help"),
+    *("status", "commit --help", "state show"),
 )
 MAKING = ("git add ", "tugcode worktree create ")
 

@@ -62,6 +62,7 @@ TABLES = TABLE_REPO | {
     "tugtool.cli.table_git",
     "tugtool.cli.table_commit",
     "tugtool.cli.table_look",
+    "tugtool.cli.table_merge",
     "tugtool.cli.table_people",
     "tugtool.cli.table_plan",
     "tugtool.cli.table_state",
@@ -165,6 +166,7 @@ BEFORE = {
     "worktree cleanup": [CREATE],
     "worktree sync": [CREATE],
     "commit": [INIT, [*CLAIM, *SIDE], CLOSE],
+    "merge": [*HELD, FORCED],
 }
 #: How to run each command once with success; of the cli, only these may be loaded for JSON.
 RUNS = {
@@ -217,6 +219,8 @@ RUNS = {
         ["commit", "--plan", "small", "--step", "step-1", "--message", "x", *SIDE],
         {"commit", "place"},
     ),
+    "state reconcile": (["state", "reconcile", "small"], {"place", "state_reconcile"}),
+    "merge": (["merge", "small"], {"merge", "place"}),
     "config": (["config"], {"repo"}),
     "version": (["version"], {"repo"}),
     "completion": (["completion", "bash"], {"completion"}),

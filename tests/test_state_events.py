@@ -124,6 +124,10 @@ class History:
     def reopen(self, anchor: str, owner: str, aux: int) -> None:
         self.lab.reopen(anchor, force=aux > 2)
 
+    def reconcile(self, anchor: str, owner: str, aux: int) -> None:
+        top = self.lab.row(anchor)["parent_anchor"] or anchor
+        self.lab.reconcile(top, attempt=aux, force=aux == 3, dry_run=aux == 4)
+
     def pause(self, anchor: str, owner: str, aux: int) -> None:
         self.lab.pause() if aux == 0 else self.lab.resume()
 
@@ -144,7 +148,7 @@ ALWAYS = ("claim", "claim", "claim", "batch", "batch", "complete", "complete", "
 OPERATIONS = (
     *ALWAYS,
     *("tick", "tick", "untick", "start", "sweep", "reopen", "release", "reset"),
-    *("wait", "beat", "note", "pause"),
+    *("wait", "beat", "note", "pause", "reconcile"),
     *("defer", "accept", "reject", "archive"),
 )
 OWNERS = ("holder", "holder", "holder", "red", "blue")

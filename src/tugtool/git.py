@@ -23,7 +23,10 @@ KEPT = ("GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_CONFIG_", "GIT_SSH", "GIT_ASKPASS"
 NEVER_KEPT = ("GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_")
 
 #: What a person may have set for their own eyes, and would change what we read.
-PLAIN = ("-c", "color.ui=never", "-c", "log.showSignature=false")
+PLAIN = (
+    *("-c", "color.ui=never", "-c", "log.showSignature=false"),
+    *("-c", "i18n.logOutputEncoding=UTF-8"),
+)
 
 #: Python ignores it, and a child would inherit that. (The module `signal` would import `enum`.)
 _SIGPIPE = 13

@@ -9,6 +9,7 @@ TugError
     ├── MainWorktree        E035  this is done in a linked worktree, never in the main one
     ├── PlanUncommitted     E045  the plan is not committed on the base branch as it stands
     ├── DependencyConflict  E061  dependency commits cannot be brought in
+    ├── MergeRefused        E062  the plan cannot be merged as things stand
     ├── CommitRefused       E080  a step cannot be committed here, or not now
     └── MessageRefused      E081  a commit message that cannot be taken
 """
@@ -137,6 +138,20 @@ class DependencyConflict(WorktreeError):
             commit=commit,
             files=list(files) or None,
             worktree=worktree,
+        )
+
+
+class MergeRefused(WorktreeError):
+    """Nothing was merged, and the main worktree is as it was."""
+
+    code = "E062"
+
+    def __init__(self, plan: str, *, reason: str, hint: str | None = None, **facts: object) -> None:
+        super().__init__(
+            f"{plan} cannot be merged: {reason}",
+            hint=hint or f"tugcode state show {quoted(plan)}",
+            plan=plan,
+            **facts,
         )
 
 

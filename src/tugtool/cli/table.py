@@ -74,6 +74,7 @@ def _every() -> tuple[Command, ...]:
         table_commit,
         table_git,
         table_look,
+        table_merge,
         table_people,
         table_plan,
         table_repo,
@@ -88,6 +89,7 @@ def _every() -> tuple[Command, ...]:
         *table_state.COMMANDS,
         *table_git.COMMANDS,
         *table_commit.COMMANDS,
+        *table_merge.COMMANDS,
         *table_repo.LAST,
     )
 

@@ -229,4 +229,29 @@ line. So is a plan that has a state here already.""",
         options=(WORKTREE,),
         examples=(("tugcode state import state.jsonl", "bring it back"),),
     ),
+    Command(
+        "state reconcile",
+        "state_reconcile",
+        "record as completed what git proves to be done",
+        description="""\
+Reads the trailers of the commits that the plan's branches and the base branch have and the
+plan's base has not, and completes those steps with the commit's hash. Reverted commits do not
+count; items still open are closed with the reason `reconciled`, deferred ones stay deferred.
+Where the record names another commit it is kept and listed. For after a lost database, or a
+crash between a commit and its step.""",
+        arguments=(ANY_PLAN,),
+        options=(
+            Option(
+                "--force",
+                "",
+                "git wins: replace recorded commits, and count work done for another text",
+            ),
+            Option("--dry-run", "", "change nothing; only list"),
+            WORKTREE,
+        ),
+        examples=(
+            ("tugcode state reconcile parser --dry-run", "what would be completed?"),
+            ("tugcode state reconcile parser", "complete it"),
+        ),
+    ),
 )

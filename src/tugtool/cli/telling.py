@@ -151,6 +151,25 @@ def _worktree(verb: str) -> Callable[[Event, str], str]:
     return told
 
 
+def _reconcile(event: Event, root: str) -> str:
+    detail = event["detail"]
+    if detail["was"] == "completed":
+        before = f" instead of {detail['previous'][:10]}" if detail["previous"] else ""
+        return f"recorded as git shows{_commit(detail)}{before}"
+    by = f" by {short_name(detail['completed_by'], root)}" if detail["completed_by"] else ""
+    return f"completed{by}, as git shows{_commit(detail)}"
+
+
+def _raise_attempt(event: Event, root: str) -> str:
+    return f"attempts go on after {event['attempt']}, which git knows"
+
+
+def _merge(event: Event, root: str) -> str:
+    detail = event["detail"]
+    squashed = " and squashed" if detail["squashed"] else ""
+    return f"merged{squashed}{_by(event, root)}{_commit(detail)}: {listing(detail['branches'])}"
+
+
 WORDS: dict[str, Callable[[Event, str], str]] = {
     "init": _init,
     "claim": _claim,
@@ -175,6 +194,9 @@ WORDS: dict[str, Callable[[Event, str], str]] = {
     "archive": _plain("archived"),
     "unarchive": _plain("brought back from the archive"),
     "import": _plain("imported"),
+    "reconcile": _reconcile,
+    "raise_attempt": _raise_attempt,
+    "merge": _merge,
     "worktree_create": _worktree("worktree made"),
     "worktree_reserve": _worktree("worktree handed out again"),
     "worktree_remove": _worktree("worktree removed"),

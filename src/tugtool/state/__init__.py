@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tugtool.state.importing import import_
     from tugtool.state.overview import status
     from tugtool.state.pruning import prune
+    from tugtool.state.reconciling import reconcile
     from tugtool.state.restoring import restore
     from tugtool.state.reviewing import accept, reject, review
     from tugtool.state.revising import diff, revise
@@ -42,6 +43,7 @@ _HOMES = {
     "pause": "flow",
     "prune": "pruning",
     "ready": "views",
+    "reconcile": "reconciling",
     "reject": "reviewing",
     "release": "freeing",
     "reopen": "freeing",
@@ -73,6 +75,7 @@ __all__ = [
     "pause",
     "prune",
     "ready",
+    "reconcile",
     "reject",
     "release",
     "reopen",

@@ -106,7 +106,7 @@ class Openings:
     def apply(self, event: Row, detail: Mapping[str, Any]) -> None:
         """One turning point, in the order in which they happened."""
         kind, anchor, at = event["kind"], event["step_anchor"], clock.milliseconds(event["at"])
-        if kind in ("complete", "substep_completed"):
+        if kind in ("complete", "reconcile", "substep_completed"):
             self._complete(anchor, at)
             return
         members = [anchor]

@@ -20,7 +20,11 @@ update plan_counts
  where plan_path = :plan
 """
 
-SET_STATUS = "update plans set status = :status, updated_at = :now where plan_path = :plan"
+SET_STATUS = """
+update plans set status = :status, updated_at = :now,
+       merged_commit = case when :status = 'active' then null else merged_commit end
+ where plan_path = :plan
+"""
 
 SET_PAUSED = "update plans set paused_at = :paused_at, updated_at = :now where plan_path = :plan"
 
@@ -332,5 +336,5 @@ LAST_CHANGE = "select at from events where seq = (select max(seq) from events)"
 COMPLETED_SINCE = """
 select e.seq, e.at, e.plan_path, e.step_anchor, s.commit_hash
   from events e join steps s on s.plan_path = e.plan_path and s.anchor = e.step_anchor
- where e.seq > :seq and e.kind = 'complete' order by e.seq
+ where e.seq > :seq and e.kind in ('complete', 'reconcile') order by e.seq
 """

@@ -88,7 +88,7 @@ select step_anchor, kind, count(*) as number
 TURNING_POINTS = """
 select at, step_anchor, kind, detail
   from events
- where plan_path = :plan and kind in ('complete', 'substep_completed', 'substep_reopened',
-                                      'reopen', 'revise')
+ where plan_path = :plan and kind in ('complete', 'reconcile', 'substep_completed',
+                                      'substep_reopened', 'reopen', 'revise')
  order by seq
 """

@@ -180,16 +180,16 @@ select s.anchor
  limit 1
 """
 
-# The attempts of a step are numbered from one to its own count, and only the last may run:
-# by whoever holds the step, exactly while it is held.
+# No attempt of a step is above its own count (numbers may be missing: those that only git or a
+# lost database knew), and only the last may run: by whoever holds the step, exactly while it
+# is held.
 ATTEMPTS_ASTRAY = """
 select s.anchor
   from steps s
   left join attempts a on a.plan_path = s.plan_path and a.step_anchor = s.anchor
  where s.plan_path = :plan
  group by s.anchor, s.attempt, s.claimed_by, s.parent_anchor
-having count(a.number) <> s.attempt
-    or coalesce(max(a.number), 0) <> s.attempt
+having coalesce(max(a.number), 0) > s.attempt
     or count(*) filter (where a.number is not null and a.ended_at is null)
        <> case when s.claimed_by is not null and s.parent_anchor is null then 1 else 0 end
     or count(*) filter (where a.ended_at is null

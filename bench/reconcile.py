@@ -1,0 +1,92 @@
+"""What `state reconcile` costs: by the range it has to read, not by the history behind it.
+
+    python bench/reconcile.py
+
+A plan with 200 step commits at the end of a short history and of one of 10,000 commits, in CPU
+time of whole processes. The long one may cost a little more (git looks a few commits further), not
+fifty times as much: exit status 1.
+"""
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from harness import PROJECT
+
+STEPS, SHORT, LONG, ROUNDS, MOST_RATIO = 200, 10, 10_000, 5, 1.5
+KEY = ".tugtool/tugplan-work.md"
+ENV = {
+    **os.environ,
+    "PYTHONPATH": str(PROJECT / "src"),
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+}
+
+
+def run(*argv: str, cwd: Path, given: str = "") -> str:
+    done = subprocess.run(
+        argv, cwd=cwd, input=given, env=ENV, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def prepare(directory: Path, length: int) -> None:
+    """A history, the plan, and a branch with a commit per step."""
+    run("git", "init", "--quiet", "--initial-branch=main", ".", cwd=directory)
+    steps = "".join(f"\n### Step {n}: Part\n" for n in range(STEPS))
+    plan = f"# Work\n{steps}"
+    parts = [commit("main", n, "old") for n in range(length)]
+    parts.append(commit("main", length, "plan") + f"M 644 inline {KEY}\n{data(plan)}")
+    parts.append("reset refs/heads/tugplan/work-20260221\nfrom refs/heads/main\n\n")
+    for n in range(STEPS):
+        message = f"Work\n\nTug-Step: step-{n}\nTug-Plan: {KEY}\n"
+        parts.append(commit("tugplan/work-20260221", length + 1 + n, message))
+    run("git", "fast-import", "--quiet", cwd=directory, given="".join(parts))
+    run("git", "reset", "--quiet", "--hard", cwd=directory)
+    run(sys.executable, "-m", "tugtool", "state", "init", "work", cwd=directory)
+
+
+def commit(branch: str, when: int, message: str) -> str:
+    return f"commit refs/heads/{branch}\ncommitter T <t@x> {when + 1} +0000\n{data(message)}"
+
+
+def data(text: str) -> str:
+    return f"data {len(text)}\n{text}\n"
+
+
+def cost(directory: Path) -> float:
+    """CPU seconds of one dry run, git's included; it must find every step."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    out = run(
+        *(sys.executable, "-m", "tugtool", "state", "reconcile", "work", "--dry-run"),
+        cwd=directory,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert f"{STEPS} commits read, {STEPS} steps would be reconciled" in out, out
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as name:
+        places = {length: Path(name) / str(length) for length in (SHORT, LONG)}
+        for length, place in places.items():
+            place.mkdir()
+            prepare(place, length)
+        times: dict[int, list[float]] = {length: [] for length in places}
+        for _ in range(ROUNDS):
+            for length, place in places.items():
+                times[length].append(cost(place))
+    least = {length: min(each) for length, each in times.items()}
+    for length, seconds in least.items():
+        print(f"reconcile of {STEPS} commits behind {length:>6}: {1000 * seconds:.0f} ms")
+    ratio = least[LONG] / least[SHORT]
+    verdict = "in budget" if ratio <= MOST_RATIO else f"OVER the budget of {MOST_RATIO}"
+    print(f"ratio {ratio:.2f}, {verdict}")
+    return int(ratio > MOST_RATIO)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

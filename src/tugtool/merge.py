@@ -1,0 +1,331 @@
+"""merge: a done plan's branches come to its base branch, all of them or none.
+
+Everything is put together beforehand (rehearsal.py), so that the base branch moves once,
+to a commit that is known to be right. What is about to happen is written down first: a
+merge that was stopped is finished by the next one.
+"""
+
+from __future__ import annotations
+
+import os
+
+from tugtool import crash, git, history, tidying, trailers
+from tugtool.errors import listing, quoted
+from tugtool.evidence import Evidence
+from tugtool.git_errors import MergeRefused
+from tugtool.rehearsal import Rehearsal, commit, is_ancestor, is_commit
+from tugtool.state import merging, record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from tugtool.repository import Repository
+    from tugtool.state.reconciling import Facts
+    from tugtool.store import Row, Store
+
+    Data = dict[str, Any]
+
+#: What git leaves in its directory while it waits for a person.
+UNDER_WAY = {
+    "MERGE_HEAD": "a merge",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase",
+}
+
+
+def merge(
+    repo: Repository,
+    store: Store,
+    plan: str,
+    *,
+    squash: bool = False,
+    dry_run: bool = False,
+    actor: str | None = None,
+) -> Data:
+    """Bring the plan's branches to its base branch, and take them away afterwards."""
+    if repo.worktree != repo.root:
+        reason = f"this is {repo.worktree}, and merging is done in the main worktree, {repo.root}"
+        raise MergeRefused(plan, reason=reason, hint=f"cd {quoted(repo.root)}")
+    facts, begun = merging.facts(store, plan, repo.root)
+    left_off = _left_off(repo, plan, begun, dry_run=dry_run)
+    if left_off is not None:
+        script, resumed = left_off, True
+    else:
+        _refuse_unfit(facts)
+        script = _rehearse(repo, facts, squash=squash)
+        resumed = begun is not None and begun["plan_path"] == plan
+    answer = _answer(plan, script, dry_run=dry_run, resumed=resumed)
+    if dry_run:
+        return answer
+    if script["conflicts"]:
+        raise _in_conflict(plan, script["conflicts"])
+    if left_off is None:
+        _move(repo, store, plan, script)
+    return {**answer, **_conclude(repo, store, facts, script, actor)}
+
+
+def _left_off(repo: Repository, plan: str, begun: Row | None, *, dry_run: bool) -> Data | None:
+    """The merge that was begun, if the base branch has moved and the rest is to be done."""
+    if begun is None:
+        return None
+    import json
+
+    script: Data = json.loads(begun["detail"])
+    base, result = f"refs/heads/{script['base_branch']}", script["result"]
+    if not is_commit(repo.root, result) or not is_commit(repo.root, base):
+        return None
+    arrived = is_ancestor(repo.root, result, base)
+    if not arrived and not _stands_ready(repo, begun["head"], script):
+        return None
+    if begun["plan_path"] != plan:
+        other = begun["plan_path"]
+        reason = f"the merge of {other} was interrupted and has to be finished first"
+        raise MergeRefused(plan, reason=reason, hint=f"tugcode merge {quoted(other)}")
+    if not arrived and not dry_run:
+        # Git was stopped between the files and the branch: all that is missing is the branch.
+        git.run("update-ref", "-m", "merge", base, result, begun["head"], cwd=repo.root)
+    return script
+
+
+def _stands_ready(repo: Repository, head: str, script: Mapping[str, Any]) -> bool:
+    """Whether index and files are the result's already, and only the branch is not."""
+    if script["result"] == head or _head(repo) != head or _current(repo) != script["base_branch"]:
+        return False
+    index = git.attempt("diff-index", "--cached", "--quiet", script["result"], cwd=repo.root)
+    files = git.attempt("diff", "--quiet", "--no-ext-diff", cwd=repo.root)
+    return index.status == 0 and files.status == 0
+
+
+def _head(repo: Repository) -> str:
+    return git.run("rev-parse", "--verify", "HEAD^{commit}", cwd=repo.root).strip()
+
+
+def _refuse_unfit(facts: Facts) -> None:
+    """What the record has against it."""
+    row, plan = facts.row, facts.plan
+    if row["merged_commit"] is not None:
+        was = row["merged_commit"]
+        raise MergeRefused(plan, reason=f"it has been merged, as {was}", merged_commit=was)
+    if row["status"] != "done":
+        tops = [step for step in facts.steps if step["parent_anchor"] is None]
+        unfinished = [step["anchor"] for step in tops if step["status"] != "completed"]
+        what = f"not completed: {listing(unfinished)}" if unfinished else f"it is {row['status']}"
+        raise MergeRefused(plan, reason=f"only a done plan is merged; {what}", steps=unfinished)
+
+
+def _rehearse(repo: Repository, facts: Facts, *, squash: bool) -> Data:
+    """Everything that is to happen, found out without touching anything."""
+    plan = facts.plan
+    found = Evidence(repo, facts)
+    if found.base is None:
+        reason = "the main worktree has no branch checked out, and no base branch is recorded"
+        raise MergeRefused(plan, reason=reason, hint="git branch")
+    _refuse_other_branch(repo, plan, found.base)
+    _refuse_unclean(repo, plan)
+    _refuse_stray_steps(found)
+    head = _head(repo)
+    rehearsal = Rehearsal(found, head)
+    result, carried = rehearsal.result, []
+    if squash and not rehearsal.conflicts and result != head:
+        carried = _carried(found)
+        tree = rehearsal.tree(result)
+        result = commit(repo.root, tree, [head], _squash_message(facts, carried))
+    if not rehearsal.conflicts:
+        _refuse_overwriting(repo, plan, head, result)
+    return {
+        "base_branch": found.base,
+        "head": head,
+        "result": result,
+        "squash": squash,
+        "squashed": carried,
+        "branches": [part.told() for part in rehearsal.parts],
+        "conflicts": rehearsal.conflicts,
+    }
+
+
+def _current(repo: Repository) -> str:
+    out = git.attempt("symbolic-ref", "--quiet", "HEAD", cwd=repo.root).out
+    return out.strip().removeprefix("refs/heads/")
+
+
+def _refuse_other_branch(repo: Repository, plan: str, base: str) -> None:
+    current = _current(repo)
+    if current != base:
+        what = current or "no branch"
+        reason = f"it goes to {base}, and the main worktree is on {what}"
+        raise MergeRefused(plan, reason=reason, hint=f"git checkout {quoted(base)}")
+
+
+def _refuse_unclean(repo: Repository, plan: str) -> None:
+    for name, what in UNDER_WAY.items():
+        if os.path.lexists(os.path.join(repo.common_dir, name)):
+            raise MergeRefused(plan, reason=f"{what} is under way in the main worktree",
+                               hint="git status")  # fmt: skip
+    # Untracked files are a person's own business, unless they are in the way.
+    words = ("status", "--porcelain", "-z", "--untracked-files=no", "--no-renames")
+    changed = [entry[3:] for entry in git.run(*words, cwd=repo.root).split("\0") if entry]
+    if changed:
+        reason = f"the main worktree has uncommitted changes: {listing(changed)}"
+        raise MergeRefused(plan, reason=reason, hint="git status", files=changed)
+
+
+def _refuse_stray_steps(found: Evidence) -> None:
+    """A step whose commit would not come along must not be left behind unseen."""
+    plan, stray = found.facts.plan, {}
+    tips = [tip for tip in (found.base_tip, *(each.tip for each in found.branches)) if tip]
+    coming = history.reachable(found.inside, tips)
+    for step in found.facts.steps:
+        anchor, hash_ = step["anchor"], step["commit_hash"]
+        known = anchor in found.proofs and found.proofs[anchor].on_base
+        if hash_ is None or hash_ in coming or known:
+            continue
+        if not _has(found, tips, hash_):
+            stray[anchor] = hash_
+    if stray:
+        named = listing([f"{anchor} ({hash_[:12]})" for anchor, hash_ in stray.items()])
+        reason = f"commits of completed steps are on none of its branches: {named}"
+        hint = f"git branch --all --contains {next(iter(stray.values()))}"
+        raise MergeRefused(plan, reason=reason, hint=hint, commits=stray)
+
+
+def _has(found: Evidence, tips: list[str], hash_: str) -> bool:
+    root = found.land.root
+    return is_commit(root, hash_) and any(is_ancestor(root, hash_, tip) for tip in tips)
+
+
+def _carried(found: Evidence) -> list[str]:
+    """The steps that the squashed commit has to speak for: all that have none on the base."""
+    return [
+        step["anchor"]
+        for step in found.facts.steps
+        if step["parent_anchor"] is None
+        and not (step["anchor"] in found.proofs and found.proofs[step["anchor"]].on_base)
+    ]
+
+
+def _squash_message(facts: Facts, carried: list[str]) -> str:
+    """What was done, and one set of trailers per step, each a paragraph of its own."""
+    rows = {step["anchor"]: step for step in facts.steps}
+    title = " ".join((facts.row["phase_title"] or "").split())
+    sets = [
+        trailers.written(
+            facts.plan, anchor, plan_hash=facts.plan_hash, attempt=rows[anchor]["attempt"]
+        )
+        for anchor in carried
+    ]
+    steps = "".join(f"* {anchor}: {rows[anchor]['title']}\n" for anchor in carried)
+    return "\n".join([f"{facts.plan}: {title}" if title else facts.plan, "", steps, *sets])
+
+
+def _refuse_overwriting(repo: Repository, plan: str, head: str, result: str) -> None:
+    """Untracked files that the merge would replace; git itself spares ignored ones nothing."""
+    words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=A")
+    added = [name for name in git.run(*words, head, result, cwd=repo.root).split("\0") if name]
+    places = {place: None for name in added for place in _on_the_way(repo.root, name)}
+    if not places:
+        return
+    literal = ("--literal-pathspecs", "ls-files", "--others", "-z", "--")
+    found = [name for name in git.run(*literal, *places, cwd=repo.root).split("\0") if name]
+    if found:
+        reason = f"untracked files are in the way: {listing(found)}"
+        raise MergeRefused(plan, reason=reason, hint="git status --ignored", files=found)
+
+
+def _on_the_way(root: str, name: str) -> list[str]:
+    """Of a file to be added, and the directories above it: what stands where it has to go."""
+    parts = name.split("/")
+    for depth in range(1, len(parts)):
+        above = "/".join(parts[:depth])
+        path = os.path.join(root, above)
+        if os.path.islink(path) or (os.path.lexists(path) and not os.path.isdir(path)):
+            return [above]
+    return [name] if os.path.lexists(os.path.join(root, name)) else []
+
+
+def _in_conflict(plan: str, conflicts: list[Data]) -> MergeRefused:
+    told = "; ".join(
+        f"{each['branch_name']} in {listing(each['files'])}"
+        + (f" (steps {listing(each['steps'])})" if each["steps"] else "")
+        for each in conflicts
+    )
+    return MergeRefused(
+        plan,
+        reason=f"branches are in conflict: {told}",
+        hint=f"tugcode merge {quoted(plan)} --dry-run --json",
+        conflicts=conflicts,
+    )
+
+
+def _move(repo: Repository, store: Store, plan: str, script: Data) -> None:
+    """Let the main worktree follow to the result: one step forward, or none."""
+    kept = merging.begin(store, plan, repo.root, head=script["head"], detail=script)
+    crash.point("merge.intent")
+    if script["result"] != script["head"]:
+        # Whatever is set for merges (squash, no-commit, stash), this one is a step forward.
+        plain = ("--ff-only", "--no-squash", "--commit", "--no-autostash", "--no-stat", "--quiet")
+        done = git.attempt("merge", *plain, script["result"], cwd=repo.root)
+        if done.status:
+            _step_back(repo, script)
+            merging.give_up(store, plan, repo.root, kept)
+            said = (done.said.strip() or done.out.strip()) or "it said nothing"
+            raise MergeRefused(plan, reason=f"git does not move the main worktree: {said}",
+                               hint="git status")  # fmt: skip
+    crash.point("merge.moved")
+
+
+def _step_back(repo: Repository, script: Data) -> None:
+    """Git changes the files before it moves the branch, and a hook may forbid the latter."""
+    if _stands_ready(repo, script["head"], script):
+        git.run("read-tree", "-m", "-u", script["result"], script["head"], cwd=repo.root)
+
+
+def _conclude(
+    repo: Repository, store: Store, facts: Facts, script: Data, actor: str | None
+) -> Data:
+    plan = facts.plan
+    merged = [(part["branch_name"], part["tip"]) for part in script["branches"]]
+    merging.landed(
+        store,
+        plan,
+        script["result"],
+        branches=[name for name, _ in merged],
+        squashed=script["squashed"],
+        actor=actor,
+    )
+    crash.point("merge.recorded")
+    done = tidying.tidy(repo, store, merged)
+    merging.end(store, plan, repo.root, gone=_gone(repo, facts))
+    return {
+        "merged": True,
+        "merged_commit": script["result"],
+        "removed_worktrees": done.worktrees,
+        "removed_branches": done.branches,
+        "left": done.left,
+    }
+
+
+def _gone(repo: Repository, facts: Facts) -> list[str]:
+    """The recorded worktrees that git has no more, also those that a stopped run removed."""
+    there = {record.storable(path) for path, _ in git.worktrees(repo.root)}
+    return [row["path"] for row in facts.worktrees if row["path"] not in there]
+
+
+def _answer(plan: str, script: Data, *, dry_run: bool, resumed: bool) -> Data:
+    return {
+        "plan_path": plan,
+        "merged": False,
+        "dry_run": dry_run,
+        "resumed": resumed,
+        "squash": script["squash"],
+        "base_branch": script["base_branch"],
+        "merged_commit": None,
+        "branches": script["branches"],
+        "conflicts": script["conflicts"],
+        "removed_worktrees": [],
+        "removed_branches": [],
+        "left": [],
+    }
