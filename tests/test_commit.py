@@ -1,6 +1,7 @@
 """tugcode commit: what it commits, what it says, what it refuses, and when it is run again."""
 
 import os
+import shlex
 import subprocess
 import sys
 
@@ -12,7 +13,7 @@ from tugtool import commit, errors, state_errors
 from tugtool.state_errors import StateError
 
 PLAN = "1 tte", "2 c < 1", "3 < 2"
-TUGCODE = f"{sys.executable} -m tugtool"
+TUGCODE = f"{shlex.quote(sys.executable)} -m tugtool"
 
 
 def test_a_step_s_work_is_committed_with_its_trailers_and_the_step_completed(bench):
