@@ -56,6 +56,7 @@ def do(plan: str, step: str, who: list[str], pace: float) -> None:
     for item in sorted(shown["checklist_items"], key=lambda item: order.index(item["kind"])):
         if item["step_anchor"] not in anchors or item["status"] == "completed":
             continue
+        # As if an agent were at work, for whoever watches; nothing waits for it to be so long.
         time.sleep(pace)
         manual = "by hand" in item["text"].lower()
         entry = {

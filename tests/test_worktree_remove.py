@@ -152,7 +152,7 @@ def test_force_saves_files_and_commits_and_releases_the_claim(yard):
     (path / "code.txt").write_text("changed again\n")
     data = yard.ok("worktree", "remove", path, "--force")
     ref = data["salvage_ref"]
-    assert ref.startswith("refs/tug/salvage/work/20")
+    assert ref.split("/")[:4] == ["refs", "tug", "salvage", "work"]
     assert ref.endswith(f"Z-{path.name}")
     assert yard.repo.git("rev-parse", f"{ref}^").strip() == tip
     names = yard.repo.git("ls-tree", "-z", "--name-only", ref).split("\0")

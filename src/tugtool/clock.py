@@ -42,6 +42,7 @@ def tries(seconds: float) -> Iterator[bool]:
     deadline, nap = time.monotonic() + seconds, 0.01
     while (left := deadline - time.monotonic()) > 0:
         yield False
+        # For what cannot be waited on, such as a lock that git made as a mere file.
         time.sleep(min(nap, left))
         nap = min(2 * nap, 0.2)
     yield True

@@ -154,6 +154,7 @@ def _followed(place: Place, reader: Reader) -> Iterator[Answer]:
             if known and not lost:
                 yield _warning(reader, f"{error.message}; waiting for it")
             lost = known
+            # There is nothing to wait on: a file that is not there tells nobody when it comes.
             time.sleep(RETRY_SECONDS)
 
 

@@ -120,9 +120,10 @@ completed, unless forced.""",
         "state_restore",
         "put the backup in the place of a lost or damaged database",
         description="""\
-The copy is checked first. What lies in the database's place is moved away, never opened and
-never deleted. Every claim ends, because nobody knows what was claimed since the backup. The
-answer says what is missing.""",
+The copy is checked first. What lies in the database's place is moved away and never deleted;
+it need not be readable, but one that is sound is left alone, unless --from names a copy. Every
+claim ends, because nobody knows what was claimed since the backup. The answer says what is
+missing.""",
         options=(
             Option("--from", "FILE", "take this copy instead of the backup", kind="file"),
             Option("--dry-run", "", "only say what would happen"),

@@ -107,6 +107,7 @@ class SqliteStore:
             left = deadline - time.monotonic()
             if left <= 0:
                 return False
+            # SQLite tells nobody that something was committed; one has to look.
             time.sleep(min(LOOK_SECONDS, left))
         # Kept for the next call, so that nothing is missed between two of them.
         self._version = self._data_version()
