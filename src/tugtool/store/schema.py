@@ -10,7 +10,7 @@ from __future__ import annotations
 #: "Tug1": how we recognise a database of ours.
 APPLICATION_ID = 0x54756731
 FIRST_VERSION = 10
-VERSION = 12
+VERSION = 13
 
 _TIME = "length({0}) = 24 and {0} like '____-__-__T__:__:__.___Z'"
 
@@ -38,11 +38,14 @@ create table worktrees (
   reserved_for text
 ){{strict}}
 """
+
+
 # What somebody was about to do when they were last seen: written before, removed after. At
 # most one of a kind per working tree, so whoever comes next there finds it.
-_INTENTS = f"""
+def _intents(kinds: str) -> str:
+    return f"""
 create table intents (
-  kind text not null check (kind in ('commit', 'create', 'merge', 'remove', 'sync')),
+  kind text not null check (kind in ({kinds})),
   worktree text not null,
   plan_path text not null,
   step_anchor text,
@@ -53,10 +56,62 @@ create table intents (
   primary key (kind, worktree)
 ){{strict}}
 """
+
+
+_INTENTS = _intents("'commit', 'create', 'dash', 'join', 'merge', 'remove', 'sync'")
 _GIT_TABLES = (
     _WORKTREES,
     "create index worktrees_of on worktrees (plan_path, path)",
-    _INTENTS,
+)
+# Attempts whose step was taken away, until somebody has looked at what lies in their worktree.
+_UNSAVED = f"""
+create table unsaved (
+  plan_path text not null,
+  step_anchor text not null,
+  number {{int64}} not null,
+  worktree text not null,
+  {_time("taken_at", "not null")},
+  primary key (plan_path, step_anchor, number),
+  foreign key (plan_path, step_anchor, number)
+    references attempts (plan_path, step_anchor, number)
+){{strict}}
+"""
+_DASHES = f"""
+create table dashes (
+  id {{serial}},
+  name text not null,
+  description text,
+  branch text not null,
+  worktree text not null,
+  base_branch text not null,
+  base_commit text not null,
+  status text not null check (status in ('active', 'joined', 'released')),
+  {_time("created_at", "not null")},
+  {_time("updated_at", "not null")},
+  {_time("ended_at")},
+  joined_commit text,
+  salvage_ref text,
+  check ((status = 'active') = (ended_at is null))
+){{strict}}
+"""
+_DASH_ROUNDS = f"""
+create table dash_rounds (
+  id {{serial}},
+  dash_id {{int64}} not null references dashes (id),
+  number {{int64}} not null check (number > 0),
+  instruction text,
+  summary text,
+  files text not null,
+  commit_hash text,
+  {_time("recorded_at", "not null")},
+  unique (dash_id, number)
+){{strict}}
+"""
+_DASH_TABLES = (
+    _UNSAVED,
+    _DASHES,
+    "create unique index dashes_active on dashes (name) where status = 'active'",
+    _DASH_ROUNDS,
 )
 
 TABLES = (
@@ -256,11 +311,23 @@ create unique index attempt_requests on attempts (plan_path, worktree, request_i
 """,
     _ITEMS_DEFERRED,
     *_GIT_TABLES,
+    _INTENTS,
+    *_DASH_TABLES,
 )
 
 #: (version it leads to, statements), oldest first. A table is changed by making it anew, so
 #: that a fresh database and a migrated one are the same.
 MIGRATIONS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (11, (_ITEMS_DEFERRED,)),
-    (12, _GIT_TABLES),
+    (12, (*_GIT_TABLES, _intents("'commit', 'create', 'merge', 'remove', 'sync'"))),
+    (
+        13,
+        (
+            "alter table intents rename to older_intents",
+            _INTENTS,
+            "insert into intents select * from older_intents",
+            "drop table older_intents",
+            *_DASH_TABLES,
+        ),
+    ),
 )

@@ -119,7 +119,10 @@ KEEP = {table: _insert(table, numbered=True) for table in COLUMNS}
 RENUMBER = {table: _insert(table, numbered=False) for table in NUMBERED}
 
 #: About this machine's directories, not about the plan: no export has them, a prune drops them.
-LOCAL_TABLES = ("worktrees", "intents")
+LOCAL_TABLES = ("unsaved", "worktrees", "intents")
+
+#: About no plan.
+DASH_TABLES = ("dashes", "dash_rounds")
 
 #: Children first. All of a plan's steps at once: they refer to each other.
 DELETE = {
