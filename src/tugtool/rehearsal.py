@@ -136,7 +136,8 @@ def in_order(facts: Facts, parts: Iterable[Part]) -> list[Part]:
 
     waiting, ordered = sorted(parts, key=first), []
     while waiting:
-        free = [part for part in waiting if not _waits(part, waiting, needs)]
+        # What has no step of its own comes last: it may have come along with the others.
+        free = [part for part in waiting if part.steps and not _waits(part, waiting, needs)]
         # Branches that wait for each other's steps have brought them in; then the plan decides.
         chosen = (free or waiting)[0]
         waiting.remove(chosen)
