@@ -170,7 +170,7 @@ def drain(demo: Demo) -> None:
     unlucky.kill()
     unlucky.wait()
     demo.run(f"tugcode state why bookshelf {held}")
-    demo.say("Two others do the work, each in its worktree. What one needs of the other's, it gets.")
+    demo.say("Two others work, each in its worktree; what one needs of the other's, it gets.")
     demo.drained([demo.start(first), demo.start(second)])
     review(demo)
 
