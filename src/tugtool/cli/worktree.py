@@ -33,8 +33,10 @@ def worktree_create(call: Call) -> Answer:
     order, issues = _order(call, place)
     data = making.create(place.repo, place.store, order)
     if call.flag("claim"):
-        data["claim"] = claim = _claim(call, place, data)
-        if claim["claimed"]:
+        claim = _claim(call, place, data)
+        data["claim"] = claim.data
+        issues = [*issues, *map(dict, claim.issues)]
+        if claim.data["claimed"]:
             data["reserved_until"] = None
     return place.backed_up(said(data, lambda: _created(data), issues))
 
@@ -65,7 +67,7 @@ def _order(call: Call, place: Place) -> tuple[Order, list[dict[str, object]]]:
     return order, issues
 
 
-def _claim(call: Call, place: Place, made: Mapping[str, Any]) -> Mapping[str, object]:
+def _claim(call: Call, place: Place, made: Mapping[str, Any]) -> Answer:
     """The answer of `state claim` from the new worktree; a refusal takes that away again."""
     from tugtool.cli import parse, state
     from tugtool.worktree import undoing
@@ -76,7 +78,7 @@ def _claim(call: Call, place: Place, made: Mapping[str, Any]) -> Mapping[str, ob
     asked.values = {key: call.values[key] for key in keys if key in call.values}
     asked.values |= {"plan": [made["plan_path"]], "worktree": [made["worktree_path"]]}
     try:
-        return state.state_claim(asked).data
+        return state.state_claim(asked)
     except BaseException:
         if not made["reused"]:
             undoing.discard(place.repo, place.store, made)
