@@ -97,7 +97,6 @@ SIDEWAYS = {
     "reconcile": ("evidence", "state"),
     "landed": ("blend",),
     "rehearsal": ("blend", "branches", "evidence", "state"),
-    "rehearsal": ("branches", "evidence", "state"),
     "salvaged": ("base", "landed", "salvage", "salvaging", "state", "worktree"),
     "salvaging": ("base", "landed", "salvage", "state", "worktree"),
     "tidying": ("branches", "state"),

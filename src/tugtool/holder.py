@@ -9,6 +9,11 @@ from __future__ import annotations
 
 import os
 
+from tugtool import jsontext
+
+#: How a stamp begins; a caller's own request id may be anything else.
+_STAMP = "process "
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,15 +41,44 @@ def start_time(pid: int) -> str | None:
     return None if fields[0] in (b"Z", b"X") else fields[19].decode()
 
 
+def stamp(name: str) -> str:
+    """This process, and which part of it, as a text that `lives` and `ended` understand."""
+    pid = os.getpid()
+    facts = {**place(), "holder_pid": pid, "holder_start": start_time(pid), "name": name}
+    return _STAMP + jsontext.encode(facts)
+
+
+def lives(text: str | None) -> bool:
+    """Whether a stamp is that of a process that runs here, beyond doubt."""
+    recorded = _stamped(text)
+    return recorded is not None and _is_here(recorded) and not is_gone(recorded)
+
+
+def ended(text: str | None) -> bool:
+    """Whether a stamp is that of a process that is gone, beyond doubt."""
+    recorded = _stamped(text)
+    return recorded is not None and is_gone(recorded)
+
+
+def _stamped(text: str | None) -> Mapping[str, object] | None:
+    if text is None or not text.startswith(_STAMP):
+        return None
+    import json  # Only where an orchestrator was at work.
+
+    facts: Mapping[str, object] = json.loads(text.removeprefix(_STAMP))
+    return facts
+
+
+def _is_here(recorded: Mapping[str, object]) -> bool:
+    return all(recorded[key] == value for key, value in place().items())
+
+
 def is_gone(recorded: Mapping[str, object]) -> bool:
     """Whether the holder that was recorded no longer runs, beyond doubt."""
     pid = recorded["holder_pid"]
     if not isinstance(pid, int):
         return False
-    here = place()
-    if any(recorded[key] != value for key, value in here.items()):
-        return False
-    return start_time(pid) != recorded["holder_start"]
+    return _is_here(recorded) and start_time(pid) != recorded["holder_start"]
 
 
 def _answers(pid: int) -> bool:

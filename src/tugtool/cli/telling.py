@@ -114,8 +114,17 @@ def _substep_completed(event: Event, root: str) -> str:
 
 
 def _release(event: Event, root: str) -> str:
-    parked = event["detail"]["parked"]
-    return f"released{_by(event, root)}" + (f" and parked{_because(parked)}" if parked else "")
+    detail = event["detail"]
+    parked = detail["parked"]
+    verb = "failed and released" if "failed" in detail else "released"
+    why = _because(detail.get("failed"))
+    return f"{verb}{_by(event, root)}{why}" + (f" and parked{_because(parked)}" if parked else "")
+
+
+def _agent(event: Event, root: str) -> str:
+    detail = event["detail"]
+    tokens = "" if detail["tokens"] is None else f", {detail['tokens']} tokens"
+    return f"{detail['role']} has answered{_by(event, root).replace(' by ', ' in ', 1)}{tokens}"
 
 
 def _restore(event: Event, root: str) -> str:
@@ -190,6 +199,7 @@ WORDS: dict[str, Callable[[Event, str], str]] = {
     "complete": _complete,
     "substep_completed": _substep_completed,
     "substep_reopened": _plain("no longer completed: an item was reopened"),
+    "agent": _agent,
     "release": _release,
     "reset": _plain("reset"),
     "reset_substep": _plain("reset to not started"),

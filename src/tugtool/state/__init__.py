@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tugtool.state.overview import status
     from tugtool.state.pruning import prune
     from tugtool.state.reconciling import reconcile
+    from tugtool.state.reporting import report, spent_tokens
     from tugtool.state.restoring import restore
     from tugtool.state.reviewing import accept, reject, review
     from tugtool.state.revising import diff, revise
@@ -47,12 +48,14 @@ _HOMES = {
     "reject": "reviewing",
     "release": "freeing",
     "reopen": "freeing",
+    "report": "reporting",
     "reset": "freeing",
     "restore": "restoring",
     "resume": "flow",
     "review": "reviewing",
     "revise": "revising",
     "show": "views",
+    "spent_tokens": "reporting",
     "start": "holding",
     "stats": "counting",
     "status": "overview",
@@ -79,12 +82,14 @@ __all__ = [
     "reject",
     "release",
     "reopen",
+    "report",
     "reset",
     "restore",
     "resume",
     "review",
     "revise",
     "show",
+    "spent_tokens",
     "start",
     "stats",
     "status",

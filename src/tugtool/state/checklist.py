@@ -97,7 +97,7 @@ def artifact(
 ) -> Data:
     """Leave a note for whoever comes after; also on a step that one has just completed."""
     with store.write(plan) as tx:
-        top = _may_note(tx, plan, anchor, owner, attempt)
+        top = may_note(tx, plan, anchor, owner, attempt)
         if kind not in ARTIFACT_KINDS:
             problem, valid = f"there is no kind {kind!r:.60}", ", ".join(ARTIFACT_KINDS)
             raise InvalidEntry(problem, valid=valid, command="artifact")
@@ -134,7 +134,8 @@ def cut(text: str, longest: int = LONGEST_SUMMARY) -> str:
     return text[: end or longest]
 
 
-def _may_note(tx: Transaction, plan: str, anchor: str, owner: str, attempt: int | None) -> Row:
+def may_note(tx: Transaction, plan: str, anchor: str, owner: str, attempt: int | None) -> Row:
+    """The step, if the caller holds it, whose lease it renews, or completed it."""
     record.plan_row(tx, plan)
     _, top = record.family(tx, plan, anchor)
     record.refuse_stale(plan, top, attempt)

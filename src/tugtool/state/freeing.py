@@ -22,8 +22,14 @@ def release(
     attempt: int | None = None,
     force: bool = False,
     park_reason: str | None = None,
+    failure: str | None = None,
+    leaving_work: bool = False,
 ) -> Data:
-    """Give a claim back; with `force`, anybody's. With a reason to park, it waits for a person."""
+    """Give a claim back; with `force`, anybody's. With a reason to park, it waits for a person.
+
+    With a `failure` the attempt has failed. Whoever is `leaving_work` in its worktree has it
+    saved as if the step had been taken.
+    """
     park_reason = None if park_reason is None else record.storable(park_reason)
     with store.write(plan) as tx:
         record.plan_row(tx, plan)
@@ -33,8 +39,10 @@ def release(
         _refuse_completed(plan, step)
         if step["claimed_by"] is None or not force:
             record.refuse_stranger(plan, step, owner)
-        _free(tx, plan, step, "release", actor=owner, outcome="released", park=park_reason)
-        if force:
+        outcome = "released" if failure is None else "failed"
+        why = record.reason(failure)
+        _free(tx, plan, step, "release", actor=owner, outcome=outcome, park=park_reason, why=why)
+        if force or leaving_work:
             record.displaced(tx, step)
         unsaved = record.is_unsaved(tx)
     return {
@@ -143,6 +151,7 @@ def _free(
     actor: str | None,
     outcome: str,
     park: str | None,
+    why: str | None = None,
 ) -> None:
     anchor = step["anchor"]
     substeps = tx.all(sql.SUBSTEPS, anchor=anchor)
@@ -162,9 +171,8 @@ def _free(
     tx.run(sql.END_ATTEMPT, anchor=anchor, number=number, outcome=outcome)
     if parked_at is None and step["open_deps"] == 0:
         record.count(tx, plan, ready=1)
-    record.note(
-        tx, plan, kind, anchor=anchor, actor=actor, attempt=number, items=items, parked=park
-    )
+    told = {"items": items, "parked": park, **({"failed": why} if outcome == "failed" else {})}
+    record.note(tx, plan, kind, anchor=anchor, actor=actor, attempt=number, **told)
 
 
 def _open_unfinished(tx: Transaction, plan: str, anchor: str) -> list[list[object]]:

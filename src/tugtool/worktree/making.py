@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from tugtool import base, crash, git, jsontext, landed, state
+from tugtool import base, crash, git, holder, jsontext, landed, state
 from tugtool import init as setup
 from tugtool.errors import TugError
 from tugtool.git_errors import NotMade
@@ -117,6 +117,8 @@ def _taken(repo: Repository, store: Store, order: Order, onto: str) -> Tree | No
     if order.new:
         return None
     wanted = [tree for tree in trees if tree.row["base_branch"] == onto or order.base is None]  # type: ignore[index]  # recorded
+    # Where somebody left a step unfinished, its work lies.
+    wanted.sort(key=lambda tree: not survey.held(store, tree.owner))
     return next((tree for tree in wanted if _is_free(repo, store, order, tree, now)), None)
 
 
@@ -124,7 +126,9 @@ def _is_free(repo: Repository, store: Store, order: Order, tree: Tree, now: str)
     row, facts = tree.row, tree.facts
     assert row is not None
     assert facts is not None
-    if (row["reserved_until"] or "") >= now or "locked" in facts:
+    reserved = (row["reserved_until"] or "") >= now and not holder.ended(row["reserved_for"])
+    # An orchestrator keeps its worktrees also between two claims.
+    if reserved or holder.lives(row["reserved_for"]) or "locked" in facts:
         return False
     if facts.get("branch") != row["branch"] or _plan_differs(tree.path, order):
         return False

@@ -89,14 +89,7 @@ def sync(store: Store, plan: str, *, at: str) -> Data:
         plan_row(tx, plan)
         anchors = [row["anchor"] for row in tx.all(sql_git.HELD_BY, owner=owner)]
     wanted = missing(store, plan, anchors, at=at)
-    head = git.run("rev-parse", "--verify", "HEAD^{commit}", cwd=at).strip()
-    end = _Preview(at, plan, head).run(wanted)
-    crash.point("sync.previewed")
-    if end != head:
-        _refuse_overwriting(at, head, end, wanted)
-        # To what was prepared, or not at all: git looks at every file before it writes one.
-        git.patiently("merge", "--ff-only", "--no-autostash", "--quiet", end, cwd=at)
-        crash.point("sync.merged")
+    head, end = merge(plan, wanted, at=at)
     branch = git.attempt("symbolic-ref", "--quiet", "--short", "HEAD", cwd=at)
     return {
         "plan_path": plan,
@@ -107,6 +100,25 @@ def sync(store: Store, plan: str, *, at: str) -> Data:
         "head": end,
         "up_to_date": end == head,
     }
+
+
+def lacking(at: str, commits: Sequence[str]) -> list[str]:
+    """Which of the commits the worktree's HEAD lacks, oldest first."""
+    order = _lacking(at, commits)
+    return sorted(order, key=lambda commit: order[commit])
+
+
+def merge(plan: str, wanted: list[Data], *, at: str) -> tuple[str, str]:
+    """Bring in commits, each with its step; all or nothing. What HEAD was, and what it is."""
+    head = git.run("rev-parse", "--verify", "HEAD^{commit}", cwd=at).strip()
+    end = _Preview(at, plan, head).run(wanted)
+    crash.point("sync.previewed")
+    if end != head:
+        _refuse_overwriting(at, head, end, wanted)
+        # To what was prepared, or not at all: git looks at every file before it writes one.
+        git.patiently("merge", "--ff-only", "--no-autostash", "--quiet", end, cwd=at)
+        crash.point("sync.merged")
+    return head, end
 
 
 class _Preview:

@@ -1,0 +1,99 @@
+"""The worktree that a worker sits at: where it is, and what an agent may not change in it."""
+
+from __future__ import annotations
+
+import os
+
+from tugtool import files, git, repository
+from tugtool.intent import Site
+from tugtool.plan import fingerprint
+from tugtool.state.record import PlanCopy, storable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tugtool.repository import Repository
+    from tugtool.store import Store
+
+#: A plan is read whole, whatever its size: one that grew has changed, not broken.
+_WHOLE = 1 << 30
+
+
+class Desk:
+    """One worktree of the plan."""
+
+    def __init__(self, repo: Repository, path: str, *, branch: str, base_branch: str) -> None:
+        self.repo = repo
+        self.path = path
+        self.owner = storable(path)
+        self.branch, self.base_branch = branch, base_branch
+        self.git_dir = repository.git_dir(path)
+
+    @classmethod
+    def made(cls, repo: Repository, data: Mapping[str, object]) -> Desk:
+        """The desk that `worktree create` tells of."""
+        branch, onto = str(data["branch_name"]), str(data["base_branch"])
+        return cls(repo, str(data["worktree_path"]), branch=branch, base_branch=onto)
+
+    @property
+    def name(self) -> str:
+        """The directory's own name, which is what people call it."""
+        return os.path.basename(self.path)
+
+    def site(self, store: Store) -> Site:
+        """Where its work is committed."""
+        return Site(
+            store,
+            top=self.path,
+            git_dir=self.git_dir,
+            root=self.repo.root,
+            owner=self.owner,
+            copy=self.copy,
+        )
+
+    def copy(self, plan: str) -> PlanCopy:
+        """The plan as it lies here, or else at the root; read when it is asked for."""
+        for top in (self.path, self.repo.root):
+            path = os.path.join(top, plan)
+            if os.path.lexists(path):
+                return PlanCopy(path, read=lambda: _hash(path))
+        return PlanCopy(os.path.join(self.repo.root, plan))
+
+    def head(self) -> tuple[str | None, str]:
+        """The branch that HEAD names (None if it is on none), and its commit."""
+        # Two small files, instead of a process for each agent that has run.
+        line = _line(os.path.join(self.git_dir, "HEAD"))
+        ref = line.removeprefix("ref: ") if line.startswith("ref: ") else None
+        commit = _line(os.path.join(self.repo.common_dir, ref)) if ref else line
+        if len(commit) not in (40, 64) or not commit.isalnum():
+            commit = git.run("rev-parse", "--verify", "HEAD^{commit}", cwd=self.path).strip()
+        return ref and ref.removeprefix("refs/heads/"), commit
+
+    def read_plan(self, plan: str) -> bytes | None:
+        """The plan's file here, if there is one."""
+        path = os.path.join(self.path, plan)
+        return files.read(path, max_bytes=_WHOLE) if os.path.isfile(path) else None
+
+    def is_dirty(self) -> bool:
+        """Whether anything here is not committed."""
+        words = ("status", "--porcelain", "--untracked-files=all", "--ignore-submodules=dirty")
+        return bool(git.run(*words, cwd=self.path))
+
+    def clear(self) -> None:
+        """Make it what its HEAD is; for whoever has saved what lay there. Ignored files stay."""
+        git.patiently("reset", "--quiet", "--hard", cwd=self.path)
+        git.patiently("clean", "--quiet", "-d", "--force", cwd=self.path)
+
+
+def _hash(path: str) -> str:
+    return fingerprint.of(files.read(path, max_bytes=_WHOLE))
+
+
+def _line(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.readline().rstrip("\n")
+    except (OSError, UnicodeDecodeError):
+        # Packed away, or kept in another way: git knows.
+        return ""

@@ -1,0 +1,121 @@
+"""A run from its beginning to its end: workers are started, waited for, and the plan concluded."""
+
+from __future__ import annotations
+
+import threading
+
+from tugtool import state
+from tugtool.errors import TugError
+from tugtool.implement import finale, outlook
+from tugtool.implement.ends import Stopped
+from tugtool.implement.worker import Worker
+from tugtool.store import sql
+from tugtool.worktree import making
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tugtool.implement.run import Run
+    from tugtool.store import Store
+
+    Data = dict[str, object]
+
+
+def prepare(run: Run, store: Store) -> None:
+    """Refuse what cannot be carried out, before anything is begun; the plan gets its state."""
+    store.create()
+    with store.read(run.plan) as tx:
+        row = tx.first(sql.PLAN)
+    if row is None or row["status"] == "active":
+        # The first worker asks for the same, and gets it.
+        making.create(run.repo, store, run.order_for("implement 1.1"))
+
+
+def start(run: Run) -> threading.Thread:
+    """Carry the plan out, in a thread that ends with the event `finished`."""
+    thread = threading.Thread(target=_conduct, args=(run,), name="implement", daemon=True)
+    thread.start()
+    return thread
+
+
+def _conduct(run: Run) -> None:
+    result: Data = {"status": "failed", "reason": "the run ended in a way that nobody foresaw"}
+    try:
+        result = _conducted(run)
+    except Exception as error:
+        run.bugs.append(error)
+    finally:
+        run.tell("finished", **result)
+
+
+def _conducted(run: Run) -> Data:
+    store = run.open_store()
+    try:
+        _work(run, store)
+        return _result(run, store)
+    except TugError as error:
+        return {"status": "failed", "reason": error.message, "left": []}
+    finally:
+        store.close()
+
+
+def _work(run: Run, store: Store) -> None:
+    if outlook.look(store, run.plan).done:
+        return
+    run.tell("started", workers=run.terms.workers, steps=len(run.steps))
+    threads = [
+        threading.Thread(target=_worker, args=(run, number), name=f"worker {number}", daemon=True)
+        for number in range(1, run.terms.workers + 1)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _worker(run: Run, number: int) -> None:
+    # In its own thread: a store is for the thread that uses it.
+    Worker(run, number).work()
+
+
+def _result(run: Run, store: Store) -> Data:
+    """How it ended, and what is left."""
+    seen = outlook.look(store, run.plan)
+    if seen.done:
+        try:
+            why = finale.conclude(run, store)
+        except Stopped:
+            return _told(run, store, "stopped", "the run was stopped")
+        status = "done" if why is None else "not_approved"
+        return _told(run, store, status, why)
+    left = outlook.left_over(seen, run.left)
+    status, reason = _ending(run, store, paused=seen.paused)
+    return {**_told(run, store, status, reason), "left": left}
+
+
+def _ending(run: Run, store: Store, *, paused: bool) -> tuple[str, str]:
+    budget = run.terms.budget_tokens
+    if run.stopping.is_set():
+        return "stopped", "the run was stopped"
+    if run.troubles:
+        return "failed", run.troubles[0]
+    if paused:
+        return "paused", "the plan is paused; tugcode state resume lets it go on"
+    if budget and state.spent_tokens(store, run.plan) >= budget:
+        return "budget", f"the budget of {budget} tokens is used up"
+    return "unfinished", "what is left waits for a person"
+
+
+def _told(run: Run, store: Store, status: str, reason: str | None) -> Data:
+    trouble = store.back_up(pending=True)
+    if trouble is not None:
+        run.warn(trouble)
+    with store.read(run.plan) as tx:
+        row = tx.one(sql.PLAN)
+    return {
+        "status": status,
+        "reason": reason,
+        "completed_steps": row["steps_done"],
+        "total_steps": row["steps_total"],
+        "tokens": state.spent_tokens(store, run.plan),
+        "left": [],
+    }

@@ -1,0 +1,50 @@
+"""A step is given back unfinished: its work is saved, and the worktree is free for the next."""
+
+from __future__ import annotations
+
+from tugtool import crash, salvaging, state
+from tugtool.errors import TugError
+from tugtool.store import sql, sql_git
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tugtool.implement.seat import Work
+
+
+def give_back(work: Work, *, park: str | None = None, failure: str | None = None) -> bool:
+    """Release the step; whether the worktree can be used for another."""
+    state.release(
+        work.store,
+        work.run.plan,
+        work.anchor,
+        **work.by,
+        park_reason=park,
+        failure=failure,
+        leaving_work=True,
+    )
+    crash.point("implement.released")
+    work.run.news.set()
+    problem = _saved(work)
+    if problem is not None:
+        where = f"the work on {work.anchor} stays in {work.desk.path}"
+        work.run.warn(f"{where}: {problem}", step_anchor=work.anchor)
+        return False
+    return True
+
+
+def _saved(work: Work) -> str | None:
+    """Save what is there and clear it away; what keeps that from being done, if anything does."""
+    key = {"anchor": work.anchor, "number": work.attempt}
+    try:
+        salvaging.catch_up(work.run.repo, work.store, work.run.plan)
+        with work.store.read(work.run.plan) as tx:
+            unsaved = tx.first(sql_git.IS_UNSAVED, **key)
+            attempt = tx.one(sql.ATTEMPT, **key)
+        if unsaved is not None:
+            return "it could not be saved"
+        if attempt["salvage_ref"] is not None:
+            work.tell("saved", salvage_ref=attempt["salvage_ref"])
+            work.desk.clear()
+    except TugError as error:
+        return error.message
+    return None

@@ -1,0 +1,66 @@
+"""Before a step is begun: what an earlier attempt left, and what other worktrees have done."""
+
+from __future__ import annotations
+
+from tugtool import salvaged, salvaging
+from tugtool.errors import TugError
+from tugtool.git_errors import DependencyConflict
+from tugtool.implement.ends import Escalation
+from tugtool.worktree import syncing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tugtool.implement.seat import Work
+
+
+def save_others(work: Work) -> None:
+    """Save what lies uncommitted with whoever has lost a step of the plan."""
+    claim, run = work.claim, work.run
+    if claim.pop("unsaved", False):
+        for each in salvaging.catch_up(run.repo, work.store, run.plan):
+            if each["problem"] is not None:
+                where = f"{each['step_anchor']} in {each['worktree']}"
+                run.warn(f"the work on {where} is not saved yet: {each['problem']}")
+
+
+def take_up(work: Work) -> None:
+    """Go on with what was saved last of this step, if anything was."""
+    before = work.claim["previous_attempt"]
+    if before is None:
+        return
+    salvaging.trace(work.run.repo, work.store, work.claim)
+    refs = before["salvage_refs"]
+    # What lies here uncommitted is newer than anything that was saved.
+    if refs and not work.desk.is_dirty():
+        _apply(work, refs[0])
+
+
+def _apply(work: Work, ref: str) -> None:
+    try:
+        done = salvaged.apply(work.run.repo, ref, at=work.desk.path)
+    except TugError as error:
+        # It stays where it is, and the agents are told of it.
+        work.run.warn(error.message, step_anchor=work.anchor)
+        return
+    if done["files"]:
+        work.tell("resumed", salvage_ref=ref, files=done["files"][:20])
+
+
+def bring_in(work: Work) -> None:
+    """Merge the commits that the step depends on and this worktree lacks."""
+    if work.claim["missing_commits"] == []:
+        return
+    try:
+        done = syncing.sync(work.store, work.run.plan, at=work.desk.path)
+    except DependencyConflict as error:
+        raise Escalation(error.message, code=error.code, **_facts(error)) from error
+    if not done["up_to_date"]:
+        merged = done["merged"]
+        assert isinstance(merged, list)
+        work.tell("synced", steps=[each["step_anchor"] for each in merged])
+
+
+def _facts(error: DependencyConflict) -> dict[str, object]:
+    names = ("anchor", "commit", "files")
+    told = {"anchor": "needs"}
+    return {told.get(n, n): error.facts[n] for n in names if n in error.facts}

@@ -1,0 +1,169 @@
+"""What all workers of one run share: the plan, the terms, and how they reach each other."""
+
+from __future__ import annotations
+
+import threading
+
+from tugtool import clock, holder
+from tugtool.worktree.making import Order
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tugtool.implement.casting import Part
+    from tugtool.repository import Repository
+    from tugtool.store import Store
+
+    Data = dict[str, object]
+
+#: What a person can say to an escalation.
+CHOICES = ("retry", "park", "stop")
+
+
+class Terms:
+    """The settings that a run works under."""
+
+    __slots__ = (
+        "budget_tokens",
+        "lease_seconds",
+        "log_max_bytes",
+        "log_max_lines",
+        "max_attempts",
+        "review_rounds",
+        "unattended",
+        "workers",
+    )
+
+    def __init__(
+        self,
+        *,
+        workers: int = 1,
+        lease_seconds: float = 600,
+        review_rounds: int = 3,
+        budget_tokens: int = 0,
+        max_attempts: int = 5,
+        log_max_lines: int = 500,
+        log_max_bytes: int = 102400,
+        unattended: bool = True,
+    ) -> None:
+        self.workers = workers
+        self.lease_seconds = lease_seconds
+        self.review_rounds = review_rounds
+        self.budget_tokens = budget_tokens
+        self.max_attempts = max_attempts
+        self.log_max_lines, self.log_max_bytes = log_max_lines, log_max_bytes
+        #: Nobody is there to be asked: what a person has to decide is parked.
+        self.unattended = unattended
+
+
+class Question:
+    """Something that a worker has to know from a person; it waits, and keeps its claim."""
+
+    def __init__(self, anchor: str | None, reason: str, choices: tuple[str, ...] = CHOICES) -> None:
+        self.anchor, self.reason, self.choices = anchor, reason, choices
+        self.choice = ""
+        self._answered = threading.Event()
+
+    def answer(self, choice: str) -> None:
+        """What the person said."""
+        self.choice = choice
+        self._answered.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it is answered by then."""
+        return self._answered.wait(seconds)
+
+
+class Run:
+    """One `implement`: for all threads, so everything here may be used by any of them."""
+
+    def __init__(
+        self,
+        repo: Repository,
+        order: Order,
+        parts: Mapping[str, Part],
+        terms: Terms,
+        *,
+        open_store: Callable[[], Store],
+        tell: Callable[[Data], None],
+        ask: Callable[[Question], None],
+    ) -> None:
+        self.repo, self.parts, self.terms = repo, parts, terms
+        self.order = order
+        self.plan = order.file.key
+        #: A store is for one thread; each opens its own.
+        self.open_store = open_store
+        self._tell, self._ask = tell, ask
+        self.steps = {step.anchor: step for step in order.parsed.steps}
+        self.stopping = threading.Event()
+        #: One worker at a time looks for a step; the others wait here for their turn.
+        self.turn = threading.Lock()
+        #: Something has changed that may give an idle worker a step.
+        self.news = threading.Event()
+        self._lock = threading.Lock()
+        #: Worktrees that workers of this run sit at, by the name under which they own steps.
+        self.owners: set[str] = set()
+        #: Why workers ended that had to, and what they left (step -> why).
+        self.troubles: list[str] = []
+        self.left: dict[str, str] = {}
+        self.warnings: list[str] = []
+        #: What should never have been raised.
+        self.bugs: list[Exception] = []
+        self.started = clock.ticks()
+
+    def stop(self) -> None:
+        """No further step is begun, and those under way are given back."""
+        self.stopping.set()
+        self.news.set()
+
+    def order_for(self, name: str) -> Order:
+        """What a worker asks `worktree create` for; reserved for as long as this process runs."""
+        order = self.order
+        return Order(
+            order.file,
+            order.parsed,
+            text=order.text,
+            hash=order.hash,
+            base=order.base,
+            request_id=holder.stamp(name),
+        )
+
+    def tell(self, event: str, **facts: object) -> None:
+        """Something has happened that people and programs may want to see."""
+        at = round(clock.ticks() - self.started, 3)
+        told = {key: value for key, value in facts.items() if value is not None}
+        self._tell({"event": event, "plan_path": self.plan, "elapsed_seconds": at, **told})
+
+    def warn(self, message: str, **facts: object) -> None:
+        """Something that a person should know, and nobody needs to decide."""
+        with self._lock:
+            self.warnings.append(message)
+        self.tell("warning", message=message, **facts)
+
+    def ask(self, question: Question) -> None:
+        """Hand a question on to whoever can put it to a person."""
+        if self.terms.unattended:
+            question.answer("park")
+        else:
+            self._ask(question)
+
+    def take(self, owner: str) -> None:
+        """A worker of this run sits at that worktree now."""
+        with self._lock:
+            self.owners.add(owner)
+
+    def leave(self, anchor: str, why: str) -> None:
+        """A step is left unfinished."""
+        with self._lock:
+            self.left[anchor] = why
+
+    def finished(self, anchor: str) -> None:
+        """A step that was left before is done after all."""
+        with self._lock:
+            self.left.pop(anchor, None)
+
+    def fail(self, why: str) -> None:
+        """A worker cannot go on."""
+        with self._lock:
+            self.troubles.append(why)

@@ -1,0 +1,172 @@
+"""One worker: a thread, a store and a worktree of its own; one step after the other."""
+
+from __future__ import annotations
+
+import os
+
+from tugtool import crash, state
+from tugtool.errors import TugError
+from tugtool.implement import leaving, outlook, settling, step
+from tugtool.implement.desk import Desk
+from tugtool.implement.ends import Failed, Lost, Parked, Stopped
+from tugtool.implement.seat import Work
+from tugtool.state.claiming import Request
+from tugtool.store import sql_implement
+from tugtool.worktree import making
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tugtool.implement.run import Run
+    from tugtool.store import Store
+
+    Data = dict[str, Any]
+
+#: A lease may run out, or a holder die, without anybody writing anything.
+LONGEST_NAP_SECONDS = 0.25
+
+
+class Worker:
+    """Carries steps out until there is nothing left for it."""
+
+    def __init__(self, run: Run, number: int) -> None:
+        self.run, self.number = run, number
+        self.store: Store = run.open_store()
+        self.desk: Desk | None = None
+        #: How many worktrees it has had: each is reserved under another name.
+        self._desks = 0
+
+    def work(self) -> None:
+        """To the end; whatever goes wrong is told, and leaves nothing claimed if it can."""
+        try:
+            while (claim := self._next()) is not None:
+                self._carry_out(claim)
+        except TugError as error:
+            self.run.fail(error.message)
+            self.run.tell("worker_failed", worker=self.number, reason=error.message)
+        except Exception as error:
+            # A fault of ours: the others go on, and whoever ends the run reports it.
+            self.run.bugs.append(error)
+            self.run.fail(f"{type(error).__name__}: {error}")
+        finally:
+            self._leave_desk()
+            self.store.close()
+            # Whoever waits for a step that this one had has to look again.
+            self.run.news.set()
+
+    def _next(self) -> Data | None:
+        """The next step, claimed; None if there will be none for this worker."""
+        run = self.run
+        if self.desk is not None and not run.stopping.is_set() and not self._is_broke():
+            # What it has just done may have made a step ready whose ground lies right here.
+            claim = self._claim()
+            run.news.set()
+            if claim is not None:
+                return claim
+        with run.turn:
+            return self._waited_for()
+
+    def _waited_for(self) -> Data | None:
+        run = self.run
+        while not run.stopping.is_set():
+            run.news.clear()
+            seen = outlook.look(self.store, run.plan)
+            if self._is_broke() or seen.paused:
+                return None
+            if seen.ready:
+                claim = self._claim()
+                if claim is not None:
+                    return claim
+            elif not seen.live:
+                return None
+            run.news.wait(LONGEST_NAP_SECONDS)
+        return None
+
+    def _is_broke(self) -> bool:
+        budget = self.run.terms.budget_tokens
+        return bool(budget) and state.spent_tokens(self.store, self.run.plan) >= budget
+
+    def _claim(self) -> Data | None:
+        run, terms = self.run, self.run.terms
+        settling.settle(run, self.store)
+        desk = self._sit_down()
+        request = Request(
+            desk.owner,
+            lease_seconds=terms.lease_seconds,
+            max_attempts=terms.max_attempts,
+            holder_pid=os.getpid(),
+        )
+        data = state.claim(self.store, run.plan, request, copy=desk.copy(run.plan))
+        return data if data["claimed"] else None
+
+    def _sit_down(self) -> Desk:
+        """The worktree, made or taken when there is something to do for the first time."""
+        if self.desk is None:
+            run = self.run
+            self._desks += 1
+            made = making.create(run.repo, self.store, run.order_for(self._name()))
+            self.desk = Desk.made(run.repo, made)
+            run.take(self.desk.owner)
+            told = {"worktree_path": self.desk.path, "reused": made["reused"]}
+            run.tell("worktree", worker=self.number, **told)
+        return self.desk
+
+    def _name(self) -> str:
+        return f"implement {self.number}.{self._desks}"
+
+    def _leave_desk(self) -> None:
+        """Others may have the worktree; it stays where it is."""
+        if self.desk is None:
+            return
+        try:
+            with self.store.write(self.run.plan) as tx:
+                tx.run(
+                    sql_implement.FREE_WORKTREE,
+                    path=self.desk.owner,
+                    reserved_for=self.run.order_for(self._name()).request_id,
+                )
+        except TugError:
+            # It is free once this process has ended.
+            return
+
+    def _carry_out(self, claim: Data) -> None:
+        assert self.desk is not None
+        work = Work(self.run, self.store, self.desk, self.number, claim)
+        told = {"title": work.title, "reclaimed": claim["reclaimed"] or None}
+        work.tell("claimed", **told, worktree_path=self.desk.path)
+        try:
+            done = step.carry_out(work)
+        except Lost:
+            # What lies there may be somebody else's now: another worktree for the next step.
+            work.tell("lost")
+            self.run.leave(work.anchor, "the claim was taken away")
+            self.desk = None
+        except Parked as end:
+            self._give_back(work, "parked", end.reason, park=end.reason)
+        except Failed as end:
+            self._give_back(work, "failed", str(end), failure=str(end))
+        except Stopped:
+            self._give_back(work, "stopped", "the run was stopped")
+        else:
+            self._finished(work, done)
+
+    def _finished(self, work: Work, done: Data) -> None:
+        self.run.finished(work.anchor)
+        work.tell("completed", commit=done["commit_hash"], title=work.title)
+        trouble = self.store.back_up()
+        if trouble is not None:
+            self.run.warn(trouble)
+        crash.point("implement.finished")
+
+    def _give_back(self, work: Work, event: str, reason: str, **how: str) -> None:
+        self.run.leave(work.anchor, reason)
+        try:
+            free = leaving.give_back(work, **how)
+        except TugError as error:
+            if not work.is_over(error.code):
+                raise
+            free = False
+        work.tell(event, reason=reason)
+        if not free:
+            self.desk = None
