@@ -105,9 +105,9 @@ def configuration() -> str:
         "```toml\n[plan]\nmax_bytes = 16777216\n```\n\n"
         "| key | default | takes | meaning |\n|---|---|---|---|\n" + "\n".join(rows) + "\n\n"
         "## Agents\n\n"
-        "`[agents.ROLE]` says who plays a role ([agents](agents.md)); `[agents.default]` fills what\n"
-        "the table of a role leaves out. A role for which neither names a preset or a command has\n"
-        "no agent. A preset and a command together are an error.\n\n"
+        "`[agents.ROLE]` says who plays a role ([agents](agents.md)); `[agents.default]` fills\n"
+        "what the table of a role leaves out. A role for which neither names a preset or a\n"
+        "command has no agent. A preset and a command together are an error.\n\n"
         '```toml\n[agents.default]\npreset = "claude"\n\n[agents.reviewer]\n'
         'command = ["my-reviewer", "--headless"]\ntimeout_seconds = 900\n```\n\n'
         "| key | default | takes | meaning |\n|---|---|---|---|\n" + "\n".join(_agents()) + "\n\n"

@@ -44,7 +44,7 @@ def schema(role: str, *, of_input: bool = False) -> dict[str, object]:
 
 
 def problems(role: str, answer: object) -> list[str]:
-    """What is wrong with an answer of `role`, one sentence each; nothing if it keeps its contract."""
+    """What is wrong with an answer of `role`, in words; nothing if it keeps its contract."""
     return _problems(role, answer, of_input=False)
 
 

@@ -62,7 +62,7 @@ def _claude(role: str) -> Command:
     tools = ("acceptEdits", "--allowedTools", "Read,Grep,Glob,Edit,Write,Bash")
     # A coder neither commits nor writes down its own progress.
     denied = "Bash(git commit:*),Bash(git push:*),Bash(tugcode state:*),Bash(tugcode commit:*)"
-    return Command((*start, *tools, *(("--disallowedTools", denied) if role == "coder" else ())), {})
+    return Command((*start, *tools, *(["--disallowedTools", denied] * (role == "coder"))), {})
 
 
 def _codex(role: str) -> Command:
