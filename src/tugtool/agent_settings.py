@@ -159,8 +159,9 @@ def _refuse_missing_line(file: str, tables: Tables, role: str) -> None:
 
 
 def _is_command(value: object) -> bool:
-    words = isinstance(value, list) and all(isinstance(word, str) for word in value)
-    return words and bool(value) and bool(value[0]) and not any("\0" in word for word in value)
+    if not isinstance(value, list) or not value or not value[0]:
+        return False
+    return all(isinstance(word, str) and "\0" not in word for word in value)
 
 
 def _is_env(value: object) -> bool:

@@ -20,16 +20,22 @@ if TYPE_CHECKING:
 #: What a rule may ask about the call.
 ASKED = ("role", "step", "attempt", "round", "try", "call")
 #: What else a rule may have.
-SAID = ("times", "do", "answer", "omit", "verdicts", "under_report")
-SAID += ("as", "usage", "prose", "rubbish", "status")
+SAID = (
+    *("times", "do", "answer", "omit", "verdicts", "under_report"),
+    *("as", "usage", "prose", "rubbish", "status"),
+)
 #: What can be done; each entry of `do` has one of them.
-ACTS = ("write", "append", "delete", "touch", "run", "spawn", "edit_plan", "commit")
-ACTS += ("noise", "noise_bytes", "noise_hex", "complain", "take_ms", "wait_for")
-ACTS += ("tell", "hear", "ignore", "hang", "exit", "die")
+ACTS = (
+    *("write", "append", "delete", "touch", "run", "spawn", "edit_plan", "commit"),
+    *("noise", "noise_bytes", "noise_hex", "complain", "take_ms", "wait_for"),
+    *("tell", "hear", "ignore", "hang", "exit", "die"),
+)
 #: What may stand beside it.
 BESIDE = {"write": ("text",), "append": ("text",), "run": ("may_fail",), "spawn": ("own_group",)}
-FORMS = ("plain", "pretty", "fenced", "tilde", "prose")
-FORMS += ("claude", "claude-stream", "codex", "gemini", "gemini-stream", "opencode")
+FORMS = (
+    *("plain", "pretty", "fenced", "tilde", "prose"),
+    *("claude", "claude-stream", "codex", "gemini", "gemini-stream", "opencode"),
+)
 
 
 class BadScript(Exception):
