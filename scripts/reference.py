@@ -8,7 +8,7 @@ import json
 import sys
 from pathlib import Path
 
-from tugtool import config
+from tugtool import agent_settings, config
 from tugtool.cli import help, table
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -104,10 +104,25 @@ def configuration() -> str:
         "does not take, is an error (E071). `tugcode config` shows what is in force and why.\n\n"
         "```toml\n[plan]\nmax_bytes = 16777216\n```\n\n"
         "| key | default | takes | meaning |\n|---|---|---|---|\n" + "\n".join(rows) + "\n\n"
+        "## Agents\n\n"
+        "`[agents.ROLE]` says who plays a role ([agents](agents.md)); `[agents.default]` fills\n"
+        "what the table of a role leaves out. A role for which neither names a preset or a\n"
+        "command has no agent. A preset and a command together are an error.\n\n"
+        '```toml\n[agents.default]\npreset = "claude"\n\n[agents.reviewer]\n'
+        'command = ["my-reviewer", "--headless"]\ntimeout_seconds = 900\n```\n\n'
+        "| key | default | takes | meaning |\n|---|---|---|---|\n" + "\n".join(_agents()) + "\n\n"
         "## Environment\n\n| variable | effect |\n|---|---|\n"
         + "\n".join(f"| `{name}` | {meaning} |" for name, meaning in config.VARIABLES.items())
         + "\n"
     )
+
+
+def _agents() -> list[str]:
+    return [
+        f"| `agents.ROLE.{key}` | {'none' if default is None else f'`{json.dumps(default)}`'} "
+        f"| {takes} | {meaning} |"
+        for key, (default, takes, meaning) in agent_settings.KEYS.items()
+    ]
 
 
 def _slug(path: str) -> str:

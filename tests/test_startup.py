@@ -28,6 +28,7 @@ HEAVY = {
     "importlib.metadata",
     "inspect",
     "json",
+    "jsonschema",
     "logging",
     "pathlib",
     "re",

@@ -13,7 +13,9 @@ from tugtool.errors import BadSetting, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from tugtool.agent_settings import Agent, Tables
 
 CONFIG_PATH = ".tugtool/config.toml"
 LEVELS = ("lenient", "normal", "strict")
@@ -41,6 +43,7 @@ VARIABLES = {
     "TUGCODE_PLAN": "the plan that TUGCODE_ATTEMPT belongs to; any if not set",
     "TUGCODE_CRASH_AT": "for tests: the name of a point (docs/crash-points.md) at which the "
     "process kills itself, as `kill -9` would",
+    "TUGCODE_SCRIPT_LOG": "for tests: where the scripted agent writes down how often it was called",
     "GIT_DIR": "as for git; then git itself is asked where the repository is",
     "GIT_WORK_TREE": "as for git",
     "GIT_COMMON_DIR": "as for git",
@@ -86,17 +89,28 @@ SETTINGS = {
     "state.busy_seconds": Setting(5, "how long a command queues for the database"),
     "log.max_lines": Setting(500, "the implementation log is rotated beyond this length"),
     "log.max_bytes": Setting(102400, "the implementation log is rotated beyond this size"),
+    "implement.workers": Setting(1, "how many steps `implement` works on at the same time"),
+    "implement.lease_seconds": Setting(600, "how long its claims last without a sign of life"),
+    "implement.review_rounds": Setting(3, "how often a reviewer may ask for changes to a step"),
+    "implement.budget_tokens": Setting(
+        0, "no step is begun once the agents have used as many tokens; 0 sets no limit", least=0
+    ),
 }
-SECTIONS = tuple(dict.fromkeys(key.partition(".")[0] for key in SETTINGS))
+#: Has a table per role, which `agent_settings` knows.
+AGENTS = "agents"
+SECTIONS = (*dict.fromkeys(key.partition(".")[0] for key in SETTINGS), AGENTS)
 
 
 class Settings:
     """The settings in force and where each came from."""
 
-    __slots__ = ("_values", "file")
+    __slots__ = ("_agents", "_values", "file")
 
-    def __init__(self, values: dict[str, object], file: str | None) -> None:
+    def __init__(
+        self, values: dict[str, object], file: str | None, agents: Tables | None = None
+    ) -> None:
         self._values = values
+        self._agents = agents
         self.file = file
 
     def value(self, key: str) -> object:
@@ -116,6 +130,22 @@ class Settings:
     def is_set(self, key: str) -> bool:
         """Whether the file, and not the default, decides about `key`."""
         return key in self._values
+
+    def agent(self, role: str) -> Agent | None:
+        """Who plays `role`, if the file says so."""
+        if not self._agents:
+            return None
+        from tugtool import agent_settings
+
+        return agent_settings.agent(self._agents, role)
+
+    def agent_rows(self) -> Iterator[dict[str, object]]:
+        """What is set for the roles that somebody plays, for people to look at."""
+        if not self._agents:
+            return iter(())
+        from tugtool import agent_settings
+
+        return agent_settings.rows(self._agents, CONFIG_PATH)
 
 
 def environment() -> Mapping[str, str]:
@@ -164,6 +194,11 @@ def crash_point() -> str | None:
     return os.environ.get("TUGCODE_CRASH_AT")
 
 
+def script_log() -> str | None:
+    """Where the scripted agent writes down its calls (TUGCODE_SCRIPT_LOG)."""
+    return os.environ.get("TUGCODE_SCRIPT_LOG")
+
+
 def debug() -> bool:
     """Whether refusals show where in the code they arose (TUGCODE_DEBUG)."""
     return os.environ.get("TUGCODE_DEBUG", "") not in ("", "0")
@@ -190,7 +225,9 @@ def load(root: str) -> Settings:
     path = os.path.join(root, CONFIG_PATH)
     if not os.path.lexists(path):
         return Settings({}, None)
-    return Settings(_checked(_toml(path)), CONFIG_PATH)
+    document = _toml(path)
+    agents = document.pop(AGENTS, None)
+    return Settings(_checked(document), CONFIG_PATH, _checked_agents(agents))
 
 
 def _toml(path: str) -> dict[str, object]:
@@ -218,7 +255,7 @@ def _checked(document: dict[str, object]) -> dict[str, object]:
         if section not in SECTIONS:
             raise _unknown(section, SECTIONS, kind="section")
         if not isinstance(table, dict):
-            problem = f"{section} is {_shown(table)}, and must be a section, [{section}]"
+            problem = f"{section} is {shown(table)}, and must be a section, [{section}]"
             raise BadSetting(CONFIG_PATH, problem, key=section)
         for name, value in table.items():
             key = f"{section}.{name}"
@@ -226,13 +263,21 @@ def _checked(document: dict[str, object]) -> dict[str, object]:
             if setting is None:
                 raise _unknown(key, SETTINGS, kind="setting")
             if not setting.takes(value):
-                problem = f"{key} is {_shown(value)}, and must be {setting.expects()}"
+                problem = f"{key} is {shown(value)}, and must be {setting.expects()}"
                 raise BadSetting(CONFIG_PATH, problem, key=key)
             values[key] = value
     return values
 
 
-def _shown(value: object) -> str:
+def _checked_agents(document: object) -> Tables | None:
+    if document is None:
+        return None
+    from tugtool import agent_settings
+
+    return agent_settings.checked(document, CONFIG_PATH)
+
+
+def shown(value: object) -> str:
     """The value as the file has it, not as Python would print it."""
     if isinstance(value, bool):
         return str(value).lower()

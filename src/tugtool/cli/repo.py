@@ -53,12 +53,23 @@ def show_config(call: Call) -> Answer:
         }
         for key, setting in config.SETTINGS.items()
     ]
+    rows += settings.agent_rows()
 
     def text() -> str:
-        lines = [f"{row['key']:<22} {row['value']!s:<10} {row['source']}" for row in rows]
+        # What a table of an agent says is a person's text, and may be long.
+        shown = [(row["key"], clean(_in_words(row["value"])), row["source"]) for row in rows]
+        widths = [max(len(str(line[column])) for line in shown) for column in (0, 1)]
+        width = min(widths[1], 40)
+        lines = [f"{key:<{widths[0]}} {value:<{width}} {source}" for key, value, source in shown]
         return "\n".join(lines) + "\n"
 
     return Answer({"file": settings.file, "settings": rows}, text)
+
+
+def _in_words(value: object) -> str:
+    if not isinstance(value, list | tuple):
+        return str(value)
+    return " ".join(map(str, value)) if value else "-"
 
 
 def version(call: Call) -> Answer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tugtool import child, clock, keeping
+from tugtool.agents import answers
 from tugtool.errors import CannotRun
 from tugtool.implement import casting
 from tugtool.implement.casting import Reply, Unusable
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     Data = dict[str, object]
     Judge = Callable[[Data], None]
 
-#: The answer is the last thing an agent prints; of what comes before, so much is enough.
-KEPT_BYTES = 8 << 20
 #: An agent has so long to end by itself once it is asked to.
 GRACE_SECONDS = 2.0
 #: Of what an agent complained about, so many characters are told.
@@ -63,8 +62,8 @@ def _tried(
     reply: Reply | None = None
     problem: str | None = None
     try:
-        reply = casting.read(part.role, _output(seat, part, task))
-        if judge is not None:
+        reply, problem = casting.read(part.role, _output(seat, part, task))
+        if judge is not None and problem is None:
             judge(reply.answer)
     except Unusable as error:
         problem = str(error)
@@ -78,10 +77,10 @@ def _tried(
     return reply, breach or problem
 
 
-def _output(seat: Seat, part: Part, task: Data) -> str:
+def _output(seat: Seat, part: Part, task: Data) -> bytes:
     """What the agent printed; `Unusable` if it did not come to its end."""
     env = part.environment(seat.variables())
-    streams = Streams.keep(head=0, tail=KEPT_BYTES, given=casting.prompt(part.role, task))
+    streams = Streams.keep(head=0, tail=answers.MOST_BYTES, given=casting.prompt(part.role, task))
     try:
         running = child.start(part.argv, cwd=seat.desk.path, env=env, streams=streams)
     except CannotRun as error:
@@ -92,7 +91,7 @@ def _output(seat: Seat, part: Part, task: Data) -> str:
         running.stop(GRACE_SECONDS)
     if running.status:
         raise Unusable(f"it {_end(running)}{_said(running)}")
-    return running.out.text()
+    return running.out.tail
 
 
 def _wait(seat: Seat, part: Part, running: Child) -> None:

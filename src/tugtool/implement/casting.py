@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-import json
-
 from tugtool import config
+from tugtool.agents import answers, presets, prompts, usage
+from tugtool.errors import BadSetting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
-    Data = dict[str, object]
+    from tugtool.config import Settings
+
+    Data = dict[str, Any]
 
 #: In the order in which they come up.
 ROLES = ("architect", "coder", "reviewer", "auditor", "integrator")
 #: Without these nothing can be carried out.
 NEEDED = ("coder", "reviewer")
+#: Of ours, what would make an agent another than it is, or its git work elsewhere.
+_DROPPED = (
+    *("TUGCODE_PLAN", "TUGCODE_STEP", "TUGCODE_ATTEMPT", "TUGCODE_WORKTREE", "TUGCODE_ROLE"),
+    *("TUGCODE_CRASH_AT", "GIT_INDEX_FILE", *config.GIT_LOCATION_VARIABLES),
+)
 
 
 class Unusable(Exception):
@@ -42,10 +50,29 @@ class Part:
 
     def environment(self, given: Mapping[str, str]) -> dict[str, str]:
         """What the agent's process gets: ours, its own, and who it is."""
-        # Git's own variables would lead its git to another repository than its worktree's.
-        drop = ("TUGCODE_", "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX", "GIT_COMMON_DIR")
-        kept = {n: v for n, v in config.environment().items() if not n.startswith(drop)}
+        kept = {n: v for n, v in config.environment().items() if n not in _DROPPED}
         return {**kept, **self.env, "TUGCODE_ROLE": self.role, **given}
+
+
+def parts(settings: Settings) -> dict[str, Part]:
+    """Everybody who is set to play; refuses if somebody is missing that nobody can do without."""
+    found = {role: agent for role in ROLES if (agent := settings.agent(role)) is not None}
+    for role in NEEDED:
+        if role not in found:
+            key = f"agents.{role}"
+            problem = f"has no agent for the {role}: [{key}] must name a preset or a command"
+            raise BadSetting(settings.file or config.CONFIG_PATH, problem, key=key)
+    return {
+        role: Part(
+            role,
+            made.argv,
+            timeout_seconds=agent.timeout_seconds,
+            tries=agent.tries,
+            env=made.env,
+        )
+        for role, agent in found.items()
+        for made in [presets.command(agent)]
+    }
 
 
 class Reply:
@@ -61,15 +88,11 @@ class Reply:
 
 def prompt(role: str, task: Mapping[str, object]) -> bytes:
     """What an agent reads: its role's prompt and, last, the JSON."""
-    return json.dumps(task).encode()
+    return prompts.given(role, task)
 
 
-def read(role: str, text: str) -> Reply:
-    """The answer in what an agent printed; `Unusable` if there is none."""
-    try:
-        value = json.loads(text.strip().splitlines()[-1])
-    except (ValueError, IndexError) as error:
-        raise Unusable("there is no JSON object in its output") from error
-    if not isinstance(value, dict):
-        raise Unusable("there is no JSON object in its output")
-    return Reply(value, value.get("tokens"))
+def read(role: str, output: bytes) -> tuple[Reply, str | None]:
+    """The answer in what an agent printed, and what is wrong with it, if anything is."""
+    answer = answers.checked(role, output)
+    cost = usage.of(answer)
+    return Reply(answer.value or {}, cost.tokens, cost.cost_microdollars), answer.problem

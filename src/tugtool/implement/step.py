@@ -9,6 +9,7 @@ from tugtool import commit, crash, jsontext, keeping, state
 from tugtool.errors import TugError
 from tugtool.git_errors import MessageRefused
 from tugtool.implement import calling, recovery, resuming, verdicts
+from tugtool.implement.casting import Unusable
 from tugtool.implement.ends import Escalation, Lost, Parked, Stopped
 from tugtool.implement.run import Question
 from tugtool.state.reporting import Note
@@ -147,8 +148,6 @@ class _Review:
 
 
 def _refuse_giving_up(report: Data) -> None:
-    from tugtool.implement.casting import Unusable
-
     if report.get("success") is False:
         raise Unusable(f"it says that it did not succeed: {report.get('summary', '')}")
 
