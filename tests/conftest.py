@@ -210,3 +210,13 @@ def work(repo, tugcode, monkeypatch):
         return Work(repo, tugcode, *lines, **how)
 
     return make
+
+
+@pytest.fixture
+def play(repo, tugcode, capsys, monkeypatch):
+    """Make a repository with the plan `work` and scripted agents: `play("1 t", "2 t < 1")`."""
+    from implement_fixtures import IDENTITY, Play
+
+    for name, value in IDENTITY.items():
+        monkeypatch.setenv(name, value)
+    return lambda *lines: Play(repo, tugcode, capsys, *(lines or ("1 tec", "2 t < 1")))

@@ -152,7 +152,8 @@ FENCES = (
     Fence(
         "touch the terminal or signals",
         ("termios", "tty", "signal", "os.get_terminal_size"),
-        "cli.output or cli.screen or cli.foreground or child or guardian",
+        "cli.output or cli.screen or cli.foreground or cli.conducting or cli.stage or child"
+        " or guardian",
     ),
     Fence("look at a clock", ("time", "datetime"), "cli or clock or store"),
     Fence(

@@ -355,7 +355,7 @@ def live(place, monkeypatch):
     hands = Hands()
     monkeypatch.setattr(watch, "time", hands)
     sight = Sight(_call(place))
-    made = watch._Live(sight, sight.look())
+    made = watch.Live(sight, sight.look())
     made.hands = hands
     yield made
     sight.place.store.close()

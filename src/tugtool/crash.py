@@ -38,6 +38,21 @@ POINTS: dict[str, str] = {
     "merge.moved": "the base branch and the main worktree have moved; it is not recorded",
     "merge.recorded": "the merge is recorded; its worktrees and branches are still there",
     "merge.tidied": "a worktree and its branch are gone; others may be left",
+    "implement.claimed": "a step is claimed; nothing has been done for it",
+    "implement.synced": "the worktree has what the step depends on",
+    "implement.started": "the step is started; no agent has run",
+    "implement.architect": "the architect has answered, and its strategy is kept",
+    "implement.coder": "the coder has answered; its work lies in the worktree",
+    "implement.reviewer": "the reviewer has answered, and its verdict is kept",
+    "implement.updated": "the checklist is closed; nothing is committed",
+    "implement.committed": "the step is committed; if the state could be updated, completed",
+    "implement.recovered": "a step whose state could not be updated at first is completed",
+    "implement.finished": "a step is done, and the next one is not looked for yet",
+    "implement.released": "a step is given back; its work is still to be saved",
+    "implement.gathered": "everything is done, and together in one worktree",
+    "implement.audited": "the auditor has answered, and its summary is kept",
+    "implement.repaired": "what the auditor asked for is committed",
+    "implement.integrated": "the integrator has answered, and that is kept",
 }
 
 _SIGKILL = 9

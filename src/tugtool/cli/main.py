@@ -65,7 +65,7 @@ def _stream(stream: Stream, call: Call, as_json: bool) -> int:
                 break
     except KeyboardInterrupt:
         return Interrupted.exit_status
-    return 0
+    return 0 if stream.ended is None else stream.ended()
 
 
 def _execute(call: Call) -> Answer | Stream:

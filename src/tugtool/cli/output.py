@@ -50,10 +50,14 @@ class Stream:
     A part that is text already goes out as it is.
     """
 
-    __slots__ = ("parts",)
+    __slots__ = ("ended", "parts")
 
-    def __init__(self, parts: Iterable[Answer | str]) -> None:
+    def __init__(
+        self, parts: Iterable[Answer | str], ended: Callable[[], int] | None = None
+    ) -> None:
         self.parts = parts
+        #: Called when no part is left, or nobody reads them: what is left to do; exit status.
+        self.ended = ended
 
 
 def envelope(

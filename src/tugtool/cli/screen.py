@@ -102,6 +102,12 @@ class Screen:
                 return told
         return "quit" if self._in in ready and self._is_quit() else ""
 
+    def take_signal(self) -> int:
+        """The signal that `end` is about; whoever takes it ends by themselves, when ready."""
+        number, self._killed_by = self._killed_by, None
+        assert number is not None
+        return number
+
     def _is_quit(self) -> bool:
         assert self._in is not None
         try:

@@ -74,6 +74,7 @@ def _every() -> tuple[Command, ...]:
     from tugtool.cli import (
         table_commit,
         table_git,
+        table_implement,
         table_look,
         table_merge,
         table_people,
@@ -90,6 +91,7 @@ def _every() -> tuple[Command, ...]:
         *table_state.COMMANDS,
         *table_git.COMMANDS,
         *table_commit.COMMANDS,
+        *table_implement.COMMANDS,
         *table_merge.COMMANDS,
         *table_repo.LAST,
     )

@@ -34,13 +34,13 @@ def stream(sight: Sight, seen: Seen, *, as_json: bool) -> Stream:
     """What goes out for as long as somebody watches."""
     # Whoever works comes first.
     os.nice(19)
-    live = _Live(sight, seen)
+    live = Live(sight, seen)
     if as_json or not sys.stdout.isatty() or config.terminal() in ("", "dumb"):
         return Stream(_documents(live) if as_json else _pictures(live))
     return Stream(_frames(live))
 
 
-class _Live:
+class Live:
     """The last look that worked, what has gone wrong since, and when it is time for another."""
 
     def __init__(self, sight: Sight, seen: Seen) -> None:
@@ -78,7 +78,7 @@ class _Live:
             return True
 
 
-def _frames(live: _Live) -> Iterator[str]:
+def _frames(live: Live) -> Iterator[str]:
     """Nothing, for the stream; everything, on a screen of its own."""
     from tugtool.cli.screen import Screen
 
@@ -89,7 +89,7 @@ def _frames(live: _Live) -> Iterator[str]:
     yield from ()
 
 
-def _watched(live: _Live, screen: Screen) -> str:
+def _watched(live: Live, screen: Screen) -> str:
     """Draw until somebody ends it; how."""
     _draw(live, screen)
     while True:
@@ -100,7 +100,7 @@ def _watched(live: _Live, screen: Screen) -> str:
             _draw(live, screen)
 
 
-def _draw(live: _Live, screen: Screen) -> None:
+def _draw(live: Live, screen: Screen) -> None:
     from tugtool.cli import canvas, glance
 
     started = time.process_time()
@@ -118,7 +118,7 @@ def _draw(live: _Live, screen: Screen) -> None:
     live.spent(time.process_time() - started)
 
 
-def _pictures(live: _Live) -> Iterator[str]:
+def _pictures(live: Live) -> Iterator[str]:
     """For a file or a pipe: the whole picture whenever it is another, under the time."""
     before = ""
     for trouble in _changes(live):
@@ -135,7 +135,7 @@ def _pictures(live: _Live) -> Iterator[str]:
             yield f"--- {at} ---\n{live.sight.text(live.seen)}"
 
 
-def _documents(live: _Live) -> Iterator[Answer]:
+def _documents(live: Live) -> Iterator[Answer]:
     """For programs: one envelope per change."""
     before: object = None
     for trouble in _changes(live):
@@ -145,7 +145,7 @@ def _documents(live: _Live) -> Iterator[Answer]:
             yield live.sight.answer(live.seen)
 
 
-def _changes(live: _Live) -> Iterator[str]:
+def _changes(live: Live) -> Iterator[str]:
     """After each look that may have found something new, what is wrong, if anything is."""
     yield ""
     trouble = ""

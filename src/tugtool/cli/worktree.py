@@ -30,7 +30,7 @@ def worktree_create(call: Call) -> Answer:
     if extra:
         raise Usage(f"--{extra[0].replace('_', '-')} goes with --claim", command=call.path)
     place = Place(call)
-    order, issues = _order(call, place)
+    order, issues = order_of(call, place)
     data = making.create(place.repo, place.store, order)
     if call.flag("claim"):
         claim = _claim(call, place, data)
@@ -41,7 +41,8 @@ def worktree_create(call: Call) -> Answer:
     return place.backed_up(said(data, lambda: _created(data), issues))
 
 
-def _order(call: Call, place: Place) -> tuple[Order, list[dict[str, object]]]:
+def order_of(call: Call, place: Place) -> tuple[Order, list[dict[str, object]]]:
+    """What is to be made for the plan that was named; an invalid one is refused."""
     from tugtool.cli.plan import issues_of
     from tugtool.plan import parser
     from tugtool.worktree.making import Order

@@ -57,7 +57,9 @@ def _has_approved(store: Store, plan: str, role: str, last: Row) -> bool:
     kind = "auditor_summary" if role == "auditor" else "note"
     with store.read(plan) as tx:
         notes = tx.all(sql_implement.ARTIFACTS_OF_KIND, kind=kind)
-    since = [n["content"] for n in notes if n["content"] and n["recorded_at"] >= last["completed_at"]]
+    since = [
+        n["content"] for n in notes if n["content"] and n["recorded_at"] >= last["completed_at"]
+    ]
     return any(_approves(content, role) for content in since)
 
 
@@ -150,7 +152,9 @@ class _Finale:
         except MessageRefused:
             text = "What the auditor asked for"
         git.patiently("add", "--all", cwd=self.desk.path)
-        git.run("commit", "--quiet", "--cleanup=verbatim", "--file=-", cwd=self.desk.path, given=text)
+        git.run(
+            "commit", "--quiet", "--cleanup=verbatim", "--file=-", cwd=self.desk.path, given=text
+        )
 
 
 def _audit(finale: _Finale) -> None:

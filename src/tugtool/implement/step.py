@@ -143,7 +143,9 @@ class _Review:
         reply = calling.call(work, "reviewer", more, judge=judge)
         self.verdict = reply.answer
         said = verdicts.in_short(self.verdict)
-        work.report("reviewer", reply, Note("reviewer_verdict", said, jsontext.encode(self.verdict)))
+        work.report(
+            "reviewer", reply, Note("reviewer_verdict", said, jsontext.encode(self.verdict))
+        )
         crash.point("implement.reviewer")
 
 

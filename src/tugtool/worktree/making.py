@@ -20,6 +20,8 @@ from tugtool.worktree import naming, planfile, survey, undoing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tugtool.plan.catalog import PlanFile
     from tugtool.plan.model import Plan
     from tugtool.repository import Repository
@@ -114,12 +116,26 @@ def _taken(repo: Repository, store: Store, order: Order, onto: str) -> Tree | No
         same = [t for t in trees if rows[t.owner]["reserved_for"] == order.request_id]
         if same:
             return same[0]
-    if order.new:
-        return None
+    return None if order.new else next(_free(repo, store, order, onto, trees, now), None)
+
+
+def free(repo: Repository, store: Store, order: Order) -> list[Tree]:
+    """The worktrees that could be taken for the plan, in the order in which they would be."""
+    key = order.file.key
+    onto = base.branch(repo, asked=order.base, target=base.target_branch(order.parsed))
+    with store.read(key) as tx:
+        now, paths = tx.now, {row["path"] for row in tx.all(sql_git.WORKTREES_OF)}
+    trees = [tree for tree in survey.trees(repo, store) if tree.owner in paths and tree.exists]
+    return list(_free(repo, store, order, onto, trees, now))
+
+
+def _free(
+    repo: Repository, store: Store, order: Order, onto: str, trees: list[Tree], now: str
+) -> Iterator[Tree]:
     wanted = [tree for tree in trees if tree.row["base_branch"] == onto or order.base is None]  # type: ignore[index]  # recorded
     # Where somebody left a step unfinished, its work lies.
     wanted.sort(key=lambda tree: not survey.held(store, tree.owner))
-    return next((tree for tree in wanted if _is_free(repo, store, order, tree, now)), None)
+    return (tree for tree in wanted if _is_free(repo, store, order, tree, now))
 
 
 def _is_free(repo: Repository, store: Store, order: Order, tree: Tree, now: str) -> bool:

@@ -1,0 +1,112 @@
+"""implement: parse, put a run together, show how it goes."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from tugtool.cli.output import Answer, Stream, clean
+from tugtool.cli.place import Place
+from tugtool.errors import Usage
+from tugtool.implement import casting, fleet
+from tugtool.implement.run import Run, Terms
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from tugtool.cli.parse import Call
+    from tugtool.implement.casting import Part
+    from tugtool.store import Store
+    from tugtool.worktree.making import Order
+
+    Data = dict[str, Any]
+
+#: Each is a thread, a database connection and a worktree.
+MOST_WORKERS = 64
+
+
+def implement(call: Call) -> Answer | Stream:
+    """Carry a plan out, or show how that would be done."""
+    from tugtool.cli import conducting, worktree
+
+    workers = call.number("workers")
+    if workers is not None and not 0 < workers <= MOST_WORKERS:
+        raise Usage(f"--workers must be from 1 to {MOST_WORKERS}", command="implement")
+    place = Place(call)
+    order, _ = worktree.order_of(call, place)
+    parts = casting.parts(place.settings)
+    terms = _terms(call, place)
+    if call.flag("dry_run"):
+        data = _rehearsed(place, order, parts, terms)
+        return Answer(data, lambda: _shown(data))
+    conductor = conducting.Conductor(call.json)
+    run = Run(
+        place.repo,
+        order,
+        parts,
+        terms,
+        open_store=lambda: _opened(call),
+        tell=conductor.tell,
+        ask=conductor.ask,
+    )
+    fleet.prepare(run, place.store)
+    return conductor.stream(run, call)
+
+
+def _opened(call: Call) -> Store:
+    return Place(call).store
+
+
+def _terms(call: Call, place: Place) -> Terms:
+    number = place.settings.number
+    asked = call.number("workers")
+    return Terms(
+        workers=asked if asked is not None else min(number("implement.workers"), MOST_WORKERS),
+        lease_seconds=number("implement.lease_seconds"),
+        review_rounds=number("implement.review_rounds"),
+        budget_tokens=number("implement.budget_tokens"),
+        max_attempts=number("state.max_attempts"),
+        log_max_lines=number("log.max_lines"),
+        log_max_bytes=number("log.max_bytes"),
+        unattended=call.json or call.flag("unattended") or not _is_attended(),
+    )
+
+
+def _is_attended() -> bool:
+    streams = (sys.stdin, sys.stdout)
+    return all(stream is not None and stream.isatty() for stream in streams)
+
+
+def _rehearsed(place: Place, order: Order, parts: Mapping[str, Part], terms: Terms) -> Data:
+    """What would be done; nothing is changed to find out."""
+    from tugtool.implement import rehearsing
+
+    return {
+        "event": "dry_run",
+        "plan_path": order.file.key,
+        "workers": terms.workers,
+        "lease_seconds": terms.lease_seconds,
+        "review_rounds": terms.review_rounds,
+        "budget_tokens": terms.budget_tokens,
+        "agents": rehearsing.agents(parts),
+        **rehearsing.outlook(place.repo, place.store, order, terms),
+    }
+
+
+def _shown(data: Mapping[str, Any]) -> str:
+    limits = f"{data['workers']} workers, leases of {data['lease_seconds']} s"
+    lines = [f"{data['plan_path']}: {limits}, {data['review_rounds']} review rounds"]
+    for agent in data["agents"]:
+        if agent["command"] is None:
+            lines.append(f"{agent['role']}: nobody, left out")
+            continue
+        lines.append(f"{agent['role']}: {' '.join(agent['command'])}")
+        env = f", with {', '.join(agent['env'])}" if agent["env"] else ""
+        lines.append(f"    {agent['timeout_seconds']} s, {agent['tries']} tries{env}")
+    lines += [f"worktree {os.path.basename(path)}, reused" for path in data["reused_worktrees"]]
+    if data["new_worktrees"]:
+        lines.append(f"up to {data['new_worktrees']} new worktrees")
+    lines += [f"{each['step_anchor']}: {each['title']} ({each['status']})" for each in data["todo"]]
+    return "".join(clean(line) + "\n" for line in lines)

@@ -1,0 +1,136 @@
+"""A repository with a committed plan and scripted agents, in which whole runs are played."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import tugtool
+from conftest import Repo, Result, git, hold_against_schemas
+from state_fixtures import KEY, markdown
+from tugtool.agents.scripted import ledger
+from tugtool.cli.main import main
+from tugtool.store import open_store
+
+IDENTITY = {
+    "GIT_AUTHOR_NAME": "Tug",
+    "GIT_AUTHOR_EMAIL": "tug@example.invalid",
+    "GIT_COMMITTER_NAME": "Tug",
+    "GIT_COMMITTER_EMAIL": "tug@example.invalid",
+}
+ROLES = ("architect", "coder", "reviewer")
+
+
+class Play:
+    """The plan `work`, committed on main, and the script that its agents play."""
+
+    def __init__(self, repo: Repo, tugcode, capsys, *lines: str) -> None:
+        self.repo, self._tugcode, self._capsys = repo, tugcode, capsys
+        self.root = repo.path
+        self.text = markdown(*lines)
+        repo.plan("work", self.text)
+        repo.commit({"code.txt": "".join(f"line {n}\n" for n in range(20))})
+        self.script = repo.path.parent / "script.json"
+        self.log = repo.path.parent / "script.json.log"
+        self.rules()
+        self.cast()
+
+    def rules(self, *rules: dict) -> None:
+        """What the agents do; whatever no rule is about goes well."""
+        self.script.write_text(json.dumps({"rule": list(rules)}))
+
+    def cast(self, *roles: str, more: str = "", **implement: int) -> None:
+        """Who plays; the settings beside it."""
+        command = json.dumps([sys.executable, "-m", "tugtool.agents.scripted", str(self.script)])
+        lines = ["[implement]", *(f"{name} = {value}" for name, value in implement.items())]
+        for role in roles or ROLES:
+            lines += [f"[agents.{role}]", f"command = {command}", more]
+        (self.root / ".tugtool" / "config.toml").write_text("\n".join(lines) + "\n")
+
+    def run(self, *words: object) -> tuple[int, list[dict]]:
+        """Carry the plan out in this process: its exit status and its events."""
+        self._capsys.readouterr()
+        line = ["-C", self.root, "implement", "work", *words, "--json"]
+        status = main([str(word) for word in line])
+        return status, events(self._capsys.readouterr().out)
+
+    def start(self, *words: object, **env: str) -> subprocess.Popen:
+        """The same as a process of its own."""
+        path = str(Path(tugtool.__file__).parent.parent)
+        command = [sys.executable, "-m", "tugtool", "-C", str(self.root), "implement", "work"]
+        return subprocess.Popen(
+            [*command, *map(str, words), "--json"],
+            env={**os.environ, **IDENTITY, "PYTHONPATH": path, **env},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def tugcode(self, *words: object, at: Path | None = None) -> Result:
+        return self._tugcode("-C", at or self.root, *words, "--json")
+
+    def ok(self, *words: object, at: Path | None = None) -> dict:
+        done = self.tugcode(*words, at=at)
+        assert done.status == 0, done.out
+        return done.data
+
+    def calls(self, role: str = "") -> list[str]:
+        """`coder step-1 1` for every call of an agent, in order: role, step, round."""
+        found = ledger.calls(str(self.log)) if self.log.exists() else []
+        told = [call for call in found if role in ("", call["role"])]
+        return [f"{call['role']} {call['step']} {call['round']}" for call in told]
+
+    def rows(self, statement: str) -> list[dict]:
+        store = open_store(f"sqlite://{self.root / '.tugtool' / 'state.db'}")
+        with store.read(KEY) as tx:
+            rows = [dict(row) for row in tx.all(statement)]
+        store.close()
+        return rows
+
+    def steps(self) -> dict[str, str]:
+        rows = self.rows("select * from steps where parent_anchor is null order by step_index")
+        return {row["anchor"]: row["status"] for row in rows}
+
+    def held(self) -> list[str]:
+        return [row["anchor"] for row in self.rows("select * from steps where claimed_by <> ''")]
+
+    def outcomes(self, step: str) -> list[str]:
+        rows = self.rows("select * from attempts order by step_anchor, number")
+        return [row["outcome"] for row in rows if row["step_anchor"] == step]
+
+    def artifacts(self, kind: str) -> list[dict]:
+        rows = self.rows("select * from step_artifacts order by id")
+        return [row for row in rows if row["kind"] == kind]
+
+    def trees(self) -> list[Path]:
+        return sorted((self.root / ".tugtree").glob("tugplan__*"))
+
+    def commits(self, step: str) -> list[str]:
+        """Every commit on any branch that carries the step's trailer."""
+        form = "--format=%H %(trailers:key=Tug-Step,valueonly,separator=%x20)"
+        lines = git("log", "--all", form, cwd=self.root).splitlines()
+        return [line.split()[0] for line in lines if line.split()[1:] == [step]]
+
+    def finished(self) -> None:
+        """The plan is done: every step once, nothing held, nothing lying about."""
+        steps = self.steps()
+        assert set(steps.values()) == {"completed"}, steps
+        assert self.held() == []
+        for step in steps:
+            assert len(self.commits(step)) == 1, step
+        for tree in self.trees():
+            assert git("status", "--porcelain", cwd=tree) == "", tree
+        assert self.rows("select * from intents") == []
+
+
+def events(out: str) -> list[dict]:
+    """What a run told, each held against its schema."""
+    found = [json.loads(line) for line in out.splitlines()]
+    for envelope in found:
+        hold_against_schemas(envelope)
+    return [envelope["data"] for envelope in found]
+
+
+def kinds(told: list[dict]) -> list[str]:
+    return [event["event"] for event in told]
