@@ -2,8 +2,6 @@
 
 import pytest
 
-from implement_fixtures import kinds
-
 
 @pytest.mark.parametrize("workers", [1, 4])
 def test_a_plan_is_carried_out_to_its_end(play, workers):

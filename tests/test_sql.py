@@ -139,6 +139,8 @@ PLANS = {
     "WORKTREES_OF": ["worktrees_of"],
     "HELD_BY": ["steps_held"],
     "SET_SALVAGE": ["key of attempts"],
+    "SET_USAGE": ["key of attempts"],
+    "FREE_WORKTREE": ["key of worktrees"],
     "SET_BASE": ["key of plans"],
     "COMMIT_INTENT": ["key of intents"],
     "CHANGE_COMMIT_INTENT": ["key of intents"],

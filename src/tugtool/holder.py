@@ -60,6 +60,12 @@ def ended(text: str | None) -> bool:
     return recorded is not None and is_gone(recorded)
 
 
+def is_own(text: str | None) -> bool:
+    """Whether a stamp is that of this very process."""
+    recorded = _stamped(text)
+    return lives(text) and recorded is not None and recorded["holder_pid"] == os.getpid()
+
+
 def _stamped(text: str | None) -> Mapping[str, object] | None:
     if text is None or not text.startswith(_STAMP):
         return None

@@ -46,9 +46,7 @@ class Keeper:
             if self._has_changed() and not self._is_ours():
                 return False
             if clock.ticks() >= self._due:
-                by = {"owner": self.owner, "attempt": self.attempt}
-                state.heartbeat(self.store, self.plan, self.anchor, **by)
-                self.renewed()
+                self._renew()
         except DatabaseError:
             # Locked or full: that says nothing about the claim, and the next look may work.
             return True
@@ -61,6 +59,10 @@ class Keeper:
     def renewed(self) -> None:
         """Something else has been a sign of life just now."""
         self._due = clock.ticks() + self._rest
+
+    def _renew(self) -> None:
+        state.heartbeat(self.store, self.plan, self.anchor, owner=self.owner, attempt=self.attempt)
+        self.renewed()
 
     def _has_changed(self) -> bool:
         first, self._looked = not self._looked, True

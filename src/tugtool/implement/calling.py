@@ -47,7 +47,7 @@ def call(seat: Seat, role: str, more: Mapping[str, object], judge: Judge | None 
                 seat.tell("agent_ended", role=role, seconds=seconds, tokens=reply.tokens)
                 return Reply(reply.answer, tokens, cost)
         seat.tell("agent_failed", role=role, seconds=seconds, reason=problem, **{"try": number})
-    raise Failed(role, problem or "it was not tried")
+    raise Failed(role, problem or "it was not tried", Reply({}, tokens, cost))
 
 
 def _sum(before: int | None, more: int | None) -> int | None:

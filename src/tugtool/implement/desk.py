@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 
 from tugtool import files, git, repository
@@ -57,7 +58,7 @@ class Desk:
         for top in (self.path, self.repo.root):
             path = os.path.join(top, plan)
             if os.path.lexists(path):
-                return PlanCopy(path, read=lambda: _hash(path))
+                return PlanCopy(path, read=functools.partial(_hash, path))
         return PlanCopy(os.path.join(self.repo.root, plan))
 
     def head(self) -> tuple[str | None, str]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tugtool.implement.casting import Reply
+
 
 class End(Exception):
     """The step is not worked on any further, now and by this worker."""
@@ -18,9 +22,10 @@ class Stopped(End):
 class Failed(End):
     """An agent did not come to an answer, however often it was tried."""
 
-    def __init__(self, role: str, reason: str) -> None:
+    def __init__(self, role: str, reason: str, reply: Reply) -> None:
         super().__init__(f"the {role} failed: {reason}")
-        self.role, self.reason = role, reason
+        #: What all of its tries have cost.
+        self.role, self.reason, self.reply = role, reason, reply
 
 
 class Parked(End):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from tugtool import crash, git, jsontext, keeping, message, state
+from tugtool import crash, git, holder, jsontext, keeping, message, state
 from tugtool.errors import TugError
 from tugtool.git_errors import MessageRefused
 from tugtool.implement import calling, gathering, outlook, verdicts
@@ -22,6 +22,7 @@ from tugtool.worktree import making
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from tugtool.implement.casting import Reply
@@ -29,8 +30,11 @@ if TYPE_CHECKING:
     from tugtool.store import Row, Store
 
     Data = dict[str, Any]
+    Stage = Callable[["_Finale"], None]
 
 MOST_ROUNDS = 3
+#: Until another run has ended what it is at.
+_NAP_SECONDS = 0.5
 
 
 def conclude(run: Run, store: Store) -> str | None:
@@ -41,15 +45,29 @@ def conclude(run: Run, store: Store) -> str | None:
     if merged or not rows:
         return None
     last = gathering.last_step(rows)
-    steps = [("auditor", _audit), ("integrator", _integrate)]
-    for role, stage in steps:
-        if role in run.parts and not _has_approved(store, run.plan, role, last):
-            if role == "integrator" and gathering.remote(run) is None:
-                continue
-            why = _Finale(run, store, rows, last).insist(stage)
+    for role, stage in (("auditor", _audit), ("integrator", _integrate)):
+        if _is_due(run, store, role, last):
+            why = _staged(run, store, rows, last, role, stage)
             if why is not None:
                 return why
     return None
+
+
+def _staged(
+    run: Run, store: Store, rows: list[Row], last: Row, role: str, stage: Stage
+) -> str | None:
+    finale = _Finale(run, store, rows, last)
+    try:
+        # Another run may have got to it first.
+        return finale.insist(stage) if _is_due(run, store, role, last) else None
+    finally:
+        finale.leave()
+
+
+def _is_due(run: Run, store: Store, role: str, last: Row) -> bool:
+    if role not in run.parts or _has_approved(store, run.plan, role, last):
+        return False
+    return role != "integrator" or gathering.remote(run) is not None
 
 
 def _has_approved(store: Store, plan: str, role: str, last: Row) -> bool:
@@ -77,6 +95,7 @@ class _Finale:
 
     def __init__(self, run: Run, store: Store, rows: list[Row], last: Row) -> None:
         self.run, self.store, self.rows, self.last = run, store, rows, last
+        self._stamp = run.order_for("implement finale").request_id
         self.desk = self._desk()
         self.seat = Seat(run, store, self.desk, 0)
         #: A coder works for a step, also when it repairs what none of them is to blame for.
@@ -84,17 +103,35 @@ class _Finale:
         self.repair.anchor, self.repair.attempt = last["anchor"], last["attempt"]
 
     def _desk(self) -> Desk:
-        run = self.run
-        with self.store.read(run.plan) as tx:
-            row = tx.first(sql_git.WORKTREE, path=self.last["completed_by"] or "")
+        run, path = self.run, self.last["completed_by"] or ""
         known = {facts["worktree"] for facts in git.worktree_facts(run.repo.root)}
-        if row is None or row["path"] not in known:
+        row = self._reserved(path) if path in known else None
+        if row is None:
             made = making.create(run.repo, self.store, run.order_for("implement finale"))
             return Desk.made(run.repo, made)
         branch, onto = row["branch"], row["base_branch"]
         return Desk(run.repo, row["path"], branch=branch, base_branch=onto)
 
-    def insist(self, stage: Any) -> str | None:
+    def _reserved(self, path: str) -> Row | None:
+        """The worktree's row, once no other run is at it; None if it is no plan's."""
+        while True:
+            with self.store.write(self.run.plan) as tx:
+                row = tx.first(sql_git.WORKTREE, path=path)
+                stamp = row and row["reserved_for"]
+                if not holder.lives(stamp) or holder.is_own(stamp):
+                    until = tx.after(making.RESERVED_SECONDS)
+                    how = {"path": path, "until": until, "reserved_for": self._stamp}
+                    return row if tx.run(sql_git.RESERVE, **how) else None
+            if self.run.stopping.wait(_NAP_SECONDS):
+                raise Stopped
+
+    def leave(self) -> None:
+        """Others may have the worktree again."""
+        with self.store.write(self.run.plan) as tx:
+            how = {"path": self.desk.owner, "reserved_for": self._stamp}
+            tx.run(sql_implement.FREE_WORKTREE, **how)
+
+    def insist(self, stage: Stage) -> str | None:
         """Run a stage until it succeeds, or a person has had enough of it; why it did not."""
         while True:
             try:
@@ -129,8 +166,8 @@ class _Finale:
             owner=self.last["completed_by"],
             attempt=self.last["attempt"],
             role=role,
-            tokens=reply and reply.tokens,
-            cost_microdollars=reply and reply.cost_microdollars,
+            tokens=None if reply is None else reply.tokens,
+            cost_microdollars=None if reply is None else reply.cost_microdollars,
             note=note,
         )
 

@@ -10,7 +10,7 @@ from tugtool.implement import finale, outlook
 from tugtool.implement.ends import Stopped
 from tugtool.implement.worker import Worker
 from tugtool.store import sql
-from tugtool.worktree import making
+from tugtool.worktree import making, planfile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,8 +24,10 @@ def prepare(run: Run, store: Store) -> None:
     """Refuse what cannot be carried out, before anything is begun; the plan gets its state."""
     store.create()
     with store.read(run.plan) as tx:
-        row = tx.first(sql.PLAN)
-    if row is None or row["status"] == "active":
+        known = tx.first(sql.PLAN) is not None
+    if known:
+        planfile.refuse_drift(store, run.order)
+    if not known or outlook.look(store, run.plan).ready:
         # The first worker asks for the same, and gets it.
         making.create(run.repo, store, run.order_for("implement 1.1"))
 

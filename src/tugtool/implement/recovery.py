@@ -66,11 +66,11 @@ def open_items(work: Work) -> list[Data]:
 def _completed(work: Work, hash: str, entries: Sequence[Data]) -> bool:
     """One try; a refusal that is not the end of the claim leaves room for another."""
     plan, copy = work.run.plan, work.desk.copy(work.run.plan)
-    by = {**work.by, "copy": copy}
+    by: Data = {**work.by, "copy": copy}
     try:
         if open_items(work):
-            how = {"complete_remaining": True}
-            state.update(work.store, plan, work.anchor, list(entries), **by, **how)
+            how: Data = {**by, "complete_remaining": True}
+            state.update(work.store, plan, work.anchor, list(entries), **how)
         if open_items(work):
             return False
         state.complete(work.store, plan, work.anchor, **by, commit=hash)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 
 from tugtool import clock, holder
+from tugtool.errors import GitFailed
 from tugtool.worktree.making import Order
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tugtool.errors import TugError
     from tugtool.implement.casting import Part
     from tugtool.repository import Repository
     from tugtool.store import Store
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 #: What a person can say to an escalation.
 CHOICES = ("retry", "park", "stop")
+#: A signal that others have had by now has reached us too by then.
+_SIGNAL_SECONDS = 1.0
 
 
 class Terms:
@@ -116,6 +120,15 @@ class Run:
         """No further step is begun, and those under way are given back."""
         self.stopping.set()
         self.news.set()
+
+    def is_stopped_by(self, error: TugError) -> bool:
+        """Whether what went wrong did so because the run is being stopped.
+
+        Ctrl-C reaches also the git that runs just now, and sometimes earlier than us.
+        """
+        status = error.facts.get("status")
+        killed = isinstance(error, GitFailed) and isinstance(status, int) and status < 0
+        return self.stopping.wait(_SIGNAL_SECONDS if killed else 0)
 
     def order_for(self, name: str) -> Order:
         """What a worker asks `worktree create` for; reserved for as long as this process runs."""

@@ -113,7 +113,7 @@ class Work(Seat):
 
     def leave_note(self, kind: str, summary: str, content: str | None = None) -> None:
         """An artifact of the step, also once it is completed."""
-        what = {"kind": kind, "summary": summary, "content": content}
+        what: Data = {"kind": kind, "summary": summary, "content": content}
         state.artifact(self.store, self.run.plan, self.anchor, **self.by, **what)
 
     def keep_text(self, summary: str, content: str) -> None:

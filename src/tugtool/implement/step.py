@@ -48,6 +48,8 @@ def insist(work: Work, stage: Callable[[], T]) -> T:
         except TugError as error:
             if work.is_over(error.code):
                 raise Lost from error
+            if work.run.is_stopped_by(error):
+                raise Stopped from error
             _escalate(work, Escalation(error.message, code=error.code))
 
 
@@ -170,7 +172,7 @@ def _close_items(work: Work, entries: list[Data]) -> None:
 def _commit(work: Work, report: Data, entries: list[Data]) -> Data:
     work.check()
     site, plan = work.desk.site(work.store), work.run.plan
-    done = commit.commit(site, plan, work.anchor, _words(work, report), attempt=work.attempt)
+    done: Data = commit.commit(site, plan, work.anchor, _words(work, report), attempt=work.attempt)
     crash.point("implement.committed")
     for message in done["warnings"]:
         work.run.warn(str(message), step_anchor=work.anchor)
@@ -182,7 +184,7 @@ def _commit(work: Work, report: Data, entries: list[Data]) -> Data:
 def _words(work: Work, report: Data) -> commit.Work:
     """What the commit says: the plan's own words for it, and the coder's summary."""
     terms = work.run.terms
-    limits = {"max_lines": terms.log_max_lines, "max_bytes": terms.log_max_bytes}
+    limits: Data = {"max_lines": terms.log_max_lines, "max_bytes": terms.log_max_bytes}
     planned = work.step.commit
     lines = planned.text.replace("`", "").strip() if planned is not None else ""
     if not lines or work.step.verification_only:

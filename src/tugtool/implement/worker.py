@@ -43,8 +43,9 @@ class Worker:
             while (claim := self._next()) is not None:
                 self._carry_out(claim)
         except TugError as error:
-            self.run.fail(error.message)
-            self.run.tell("worker_failed", worker=self.number, reason=error.message)
+            if not self.run.is_stopped_by(error):
+                self.run.fail(error.message)
+                self.run.tell("worker_failed", worker=self.number, reason=error.message)
         except Exception as error:
             # A fault of ours: the others go on, and whoever ends the run reports it.
             self.run.bugs.append(error)
@@ -145,11 +146,22 @@ class Worker:
         except Parked as end:
             self._give_back(work, "parked", end.reason, park=end.reason)
         except Failed as end:
+            self._charge(work, end)
             self._give_back(work, "failed", str(end), failure=str(end))
         except Stopped:
             self._give_back(work, "stopped", "the run was stopped")
         else:
             self._finished(work, done)
+
+    def _charge(self, work: Work, end: Failed) -> None:
+        """What an agent used is used, also if nothing came of it."""
+        if end.reply.tokens is None and end.reply.cost_microdollars is None:
+            return
+        try:
+            work.report(end.role, end.reply)
+        except TugError as error:
+            if not work.is_over(error.code):
+                raise
 
     def _finished(self, work: Work, done: Data) -> None:
         self.run.finished(work.anchor)

@@ -25,10 +25,9 @@ def release(
     failure: str | None = None,
     leaving_work: bool = False,
 ) -> Data:
-    """Give a claim back; with `force`, anybody's. With a reason to park, it waits for a person.
+    """Give a claim back, or with `force` anybody's; with a reason to park, for a person.
 
-    With a `failure` the attempt has failed. Whoever is `leaving_work` in its worktree has it
-    saved as if the step had been taken.
+    With a `failure` the attempt has failed; `leaving_work` has it saved as if it were displaced.
     """
     park_reason = None if park_reason is None else record.storable(park_reason)
     with store.write(plan) as tx:
@@ -39,9 +38,8 @@ def release(
         _refuse_completed(plan, step)
         if step["claimed_by"] is None or not force:
             record.refuse_stranger(plan, step, owner)
-        outcome = "released" if failure is None else "failed"
-        why = record.reason(failure)
-        _free(tx, plan, step, "release", actor=owner, outcome=outcome, park=park_reason, why=why)
+        how = {"outcome": "released"} if failure is None else {"outcome": "failed", "why": failure}
+        _free(tx, plan, step, "release", actor=owner, park=park_reason, **how)
         if force or leaving_work:
             record.displaced(tx, step)
         unsaved = record.is_unsaved(tx)
@@ -171,7 +169,7 @@ def _free(
     tx.run(sql.END_ATTEMPT, anchor=anchor, number=number, outcome=outcome)
     if parked_at is None and step["open_deps"] == 0:
         record.count(tx, plan, ready=1)
-    told = {"items": items, "parked": park, **({"failed": why} if outcome == "failed" else {})}
+    told = {"items": items, "parked": park, **({"failed": record.reason(why)} if why else {})}
     record.note(tx, plan, kind, anchor=anchor, actor=actor, attempt=number, **told)
 
 

@@ -8,6 +8,8 @@ from tugtool.store import sql, sql_implement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from tugtool.store import Store
 
     Data = dict[str, object]
@@ -42,11 +44,13 @@ def report(
     """
     with store.write(plan) as tx:
         top = checklist.may_note(tx, plan, anchor, owner, attempt)
-        used = {"tokens": tokens, "cost_microdollars": cost_microdollars}
+        used: dict[str, Any] = {"tokens": tokens, "cost_microdollars": cost_microdollars}
         number = top["attempt"]
-        before = tx.one(sql.ATTEMPT, anchor=top["anchor"], number=number)
+        key = {"anchor": top["anchor"], "number": number}
+        # What git alone proves to be done was nobody's attempt.
+        before = tx.first(sql.ATTEMPT, **key) or dict.fromkeys(used)
         now = {name: _sum(before[name], more) for name, more in used.items()}
-        tx.run(sql_implement.SET_USAGE, anchor=top["anchor"], number=number, **now)
+        tx.run(sql_implement.SET_USAGE, **key, **now)
         by = {"actor": owner, "attempt": number}
         record.note(tx, plan, "agent", anchor=anchor, **by, role=role, **used)
         if note is not None:

@@ -23,12 +23,6 @@ update worktrees
  where path = :path and reserved_for = :reserved_for
 """
 
-KEEP_WORKTREE = """
-update worktrees
-   set reserved_until = :until, reserved_for = :reserved_for
- where path = :path
-"""
-
 ARTIFACTS_OF_KIND = """
 select step_anchor, content, recorded_at
   from step_artifacts
