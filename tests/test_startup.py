@@ -61,6 +61,7 @@ TABLE_REPO = {"tugtool.cli.table_repo"}
 #: Help speaks of everything, and so does whatever is looked for in every list.
 TABLES = TABLE_REPO | {
     "tugtool.cli.table_git",
+    "tugtool.cli.table_implement",
     "tugtool.cli.table_commit",
     "tugtool.cli.table_look",
     "tugtool.cli.table_merge",
@@ -169,6 +170,8 @@ BEFORE = {
     "commit": [INIT, [*CLAIM, *SIDE], CLOSE],
     "merge": [*HELD, FORCED],
 }
+#: Without these, `implement` does not even say what it would do.
+AGENTS = '[agents.default]\npreset = "claude"\n'
 #: How to run each command once with success; of the cli, only these may be loaded for JSON.
 RUNS = {
     "init": (["init"], {"repo"}),
@@ -222,6 +225,10 @@ RUNS = {
     ),
     "state reconcile": (["state", "reconcile", "small"], {"place", "state_reconcile"}),
     "merge": (["merge", "small"], {"merge", "place"}),
+    "implement": (
+        ["implement", "small", "--dry-run"],
+        {"implement", "place", "plan", "worktree"},
+    ),
     "config": (["config"], {"repo"}),
     "version": (["version"], {"repo"}),
     "completion": (["completion", "bash"], {"completion"}),
@@ -385,6 +392,8 @@ def _before(command: str) -> list[list[str]]:
 def _run(command: str, place: Path) -> tuple[list[str], set[str]]:
     words, own = RUNS[command]
     made = [str(path) for path in place.glob(".tugtree/*")]
+    if command == "implement":
+        (place / ".tugtool" / "config.toml").write_text(AGENTS)
     return [made[0] if word == MADE else word for word in words], own
 
 

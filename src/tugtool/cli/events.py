@@ -62,7 +62,7 @@ def _tokens(event: Event) -> str:
 
 #: Kind of event -> how it is told.
 WORDS: dict[str, Callable[[Event], str]] = {
-    "started": lambda e: f"{e['steps']} steps, {e['workers']} workers",
+    "started": lambda e: f"{e['total_steps']} steps, {e['workers']} workers",
     "worktree": _worktree,
     "claimed": lambda e: f"{'took over' if e.get('reclaimed') else 'begins'}: {e['title']}",
     "synced": lambda e: f"has taken in {', '.join(e['steps'])}",

@@ -8,7 +8,7 @@ import sys
 from tugtool.cli.output import Answer, Stream, clean
 from tugtool.cli.place import Place
 from tugtool.errors import Usage
-from tugtool.implement import casting, fleet
+from tugtool.implement import casting
 from tugtool.implement.run import Run, Terms
 
 TYPE_CHECKING = False
@@ -29,7 +29,7 @@ MOST_WORKERS = 64
 
 def implement(call: Call) -> Answer | Stream:
     """Carry a plan out, or show how that would be done."""
-    from tugtool.cli import conducting, worktree
+    from tugtool.cli import worktree
 
     workers = call.number("workers")
     if workers is not None and not 0 < workers <= MOST_WORKERS:
@@ -41,6 +41,15 @@ def implement(call: Call) -> Answer | Stream:
     if call.flag("dry_run"):
         data = _rehearsed(place, order, parts, terms)
         return Answer(data, lambda: _shown(data))
+    return _conducted(call, place, order, parts, terms)
+
+
+def _conducted(
+    call: Call, place: Place, order: Order, parts: Mapping[str, Part], terms: Terms
+) -> Stream:
+    from tugtool.cli import conducting
+    from tugtool.implement import fleet
+
     conductor = conducting.Conductor(call.json)
     run = Run(
         place.repo,

@@ -63,7 +63,7 @@ def _conducted(run: Run) -> Data:
 def _work(run: Run, store: Store) -> None:
     if outlook.look(store, run.plan).done:
         return
-    run.tell("started", workers=run.terms.workers, steps=len(run.steps))
+    run.tell("started", workers=run.terms.workers, total_steps=len(run.steps))
     threads = [
         threading.Thread(target=_worker, args=(run, number), name=f"worker {number}", daemon=True)
         for number in range(1, run.terms.workers + 1)
