@@ -32,6 +32,15 @@ def give_back(work: Work, *, park: str | None = None, failure: str | None = None
     return True
 
 
+def save_lost(work: Work) -> None:
+    """Whoever took the step may have had no time to save its work; the worktree stays as it is."""
+    try:
+        salvaging.catch_up(work.run.repo, work.store, work.run.plan)
+    except TugError:
+        # The next claim saves it.
+        return
+
+
 def _saved(work: Work) -> str | None:
     """Save what is there and clear it away; what keeps that from being done, if anything does."""
     key = {"anchor": work.anchor, "number": work.attempt}

@@ -142,6 +142,7 @@ class Worker:
             # What lies there may be somebody else's now: another worktree for the next step.
             work.tell("lost")
             self.run.leave(work.anchor, "the claim was taken away")
+            leaving.save_lost(work)
             self.desk = None
         except Parked as end:
             self._give_back(work, "parked", end.reason, park=end.reason)

@@ -1,0 +1,211 @@
+"""A run that is stopped, killed or asked: nothing stays claimed, and the next one goes on."""
+
+import os
+import select
+import signal
+import subprocess
+
+import pytest
+
+from conftest import git
+from implement_fixtures import events, kinds
+from terminals import PATIENCE_SECONDS, Terminal, tugcode
+from tugtool import crash
+
+
+@pytest.fixture
+def play(play):
+    def make(*lines: str):
+        made = play(*(lines or ("1 t", "2 t < 1")))
+        made.cast("coder", "reviewer")
+        return made
+
+    return make
+
+
+def until(process, event: str) -> list[dict]:
+    """Read a run's events until one of that kind has come."""
+    told: list[dict] = []
+    while not told or told[-1]["event"] != event:
+        line = process.stdout.readline()
+        assert line, (told, process.stderr.read())
+        told += events(line)
+    return told
+
+
+class Bell:
+    """A FIFO that agents ring; whoever listens waits, and not for ever."""
+
+    def __init__(self, play) -> None:
+        self.path = play.root.parent / "bell"
+        os.mkfifo(self.path)
+        self.end = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
+
+    def ring(self) -> dict:
+        return {"tell": str(self.path)}
+
+    def heard(self, times: int = 1) -> None:
+        """Until it has rung as often."""
+        rung = b""
+        while rung.count(b"\n") < times:
+            assert select.select([self.end], [], [], PATIENCE_SECONDS)[0], "nobody has rung"
+            rung += os.read(self.end, 4096)
+
+
+@pytest.fixture
+def hanging():
+    """A run whose coder has written something and does not come back."""
+    started: list[subprocess.Popen] = []
+
+    def start(play, *before: dict) -> subprocess.Popen:
+        bell = Bell(play)
+        acts = [*before, {"write": "half", "text": "x"}, bell.ring(), {"hang": True}]
+        play.rules({"role": "coder", "step": "step-1", "attempt": 1, "do": acts})
+        started.append(play.start())
+        bell.heard()
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_signal_ends_a_run_cleanly_and_the_next_goes_on_where_it_stopped(
+    play, hanging, number, status
+):
+    play = play()
+    process = hanging(play)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (status, "")
+    told = events(out)
+    assert told[-1]["status"] == "stopped"
+    assert play.held() == []
+    assert play.outcomes("step-1") == ["released"]
+    [tree] = play.trees()
+    assert git("status", "--porcelain", cwd=tree) == ""
+    code, told = play.run()
+    assert (code, "resumed" in kinds(told)) == (0, True)
+    play.finished()
+    [commit] = play.commits("step-1")
+    assert "half" in git("show", "--name-only", "--format=", commit, cwd=play.root).split()
+    assert len(play.trees()) == 1
+
+
+def test_a_second_signal_ends_it_at_once(play, hanging):
+    play = play()
+    process = hanging(play, {"ignore": ["TERM"]})
+    process.send_signal(signal.SIGINT)
+    # Its agent takes no notice and is waited for; the second does not wait.
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+
+
+def test_a_run_that_is_killed_leaves_its_agents_no_life_and_its_work_to_the_next(play, hanging):
+    play = play()
+    process = hanging(play)
+    process.kill()
+    process.communicate()
+    [tree] = play.trees()
+    assert (tree / "half").exists()
+    play.rules()
+    code, told = play.run()
+    assert code == 0
+    [claim, *_] = [each for each in told if each["event"] == "claimed"]
+    assert (claim["reclaimed"], claim["worktree_path"]) == (True, str(tree))
+    assert play.outcomes("step-1") == ["dead", "completed"]
+    play.finished()
+    [commit] = play.commits("step-1")
+    assert "half" in git("show", "--name-only", "--format=", commit, cwd=play.root).split()
+
+
+POINTS = [
+    name
+    for name in crash.POINTS
+    if name.startswith(("implement.", "commit."))
+    and name.partition(".")[2]
+    not in ("recovered", "released", "gathered", "audited", "repaired", "integrated", "rotated")
+]
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_run_that_dies_at_any_stage_is_finished_by_the_next(play, point):
+    play = play("1 tc", "2 t < 1")
+    play.cast()
+    process = play.start(TUGCODE_CRASH_AT=point)
+    process.communicate(timeout=60)
+    assert process.returncode == -9
+    code, _ = play.run()
+    assert code == 0
+    play.finished()
+    assert len(play.trees()) == 1
+
+
+def test_fewer_workers_finish_what_more_had_begun(play):
+    play = play("1 t", "2 t", "3 t < 1 2")
+    bell = Bell(play)
+    act = [{"write": "half-{step}", "text": "x"}, bell.ring(), {"hang": True}]
+    play.rules({"role": "coder", "attempt": 1, "step": ["step-1", "step-2"], "do": act})
+    process = play.start("--workers", 2)
+    bell.heard(2)
+    process.kill()
+    process.communicate()
+    code, _ = play.run()
+    assert code == 0
+    assert set(play.steps().values()) == {"completed"}
+    for step in ("step-1", "step-2"):
+        [commit] = play.commits(step)
+        names = git("show", "--name-only", "--format=", commit, cwd=play.root).split()
+        assert f"half-{step}" in names
+
+
+def test_a_run_waits_for_a_step_that_another_process_holds(play):
+    play = play("1 t", "2 t < 1")
+    play.ok("state", "init", "work")
+    claim = play.ok("state", "claim", "work", "--worktree", "elsewhere")
+    process = play.start()
+    until(process, "started")
+    words = ("--worktree", "elsewhere", "--attempt", claim["attempt"])
+    play.ok("state", "complete", "work", "step-1", "--force", "by hand", *words)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert play.calls("coder") == ["coder step-2 1"]
+
+
+@pytest.fixture
+def terminal(play):
+    made: list[Terminal] = []
+
+    def start(play) -> Terminal:
+        made.append(Terminal(tugcode("implement", "work", at=play.root), lines=40))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.close()
+
+
+def test_on_a_terminal_a_person_is_asked_and_answers(play, terminal):
+    play = play("1 t")
+    play.rules({"role": "reviewer", "times": 1, "answer": {"recommendation": "ESCALATE"}})
+    shown = terminal(play)
+    shown.until_text("what now? [retry/park/stop]")
+    shown.press("retry\n")
+    assert shown.end() == 0
+    play.finished()
+    assert len(play.calls("coder")) == 2
+
+
+def test_on_a_terminal_the_picture_shows_what_each_worker_is_at(play, terminal):
+    play = play("1 t")
+    play.rules({"role": "coder", "do": [{"wait_for": "../../go"}]})
+    shown = terminal(play)
+    shown.until_text("worker 1  step-1  coder")
+    (play.root / "go").touch()
+    assert shown.end() == 0
+    assert "done: 1 of 1 steps" in shown.display.text
