@@ -63,6 +63,7 @@ def _order(call: Call, place: Place) -> tuple[Order, list[dict[str, object]]]:
         new=call.flag("new"),
         commit_plan=call.flag("commit_plan"),
         request_id=call.text("request_id"),
+        step=(call.text("step") or "").removeprefix("#") or None,
     )
     return order, issues
 
