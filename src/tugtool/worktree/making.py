@@ -84,7 +84,21 @@ def create(repo: Repository, store: Store, order: Order) -> Data:
         row = made or _reserved(store, order, tree)
     finally:
         queue.leave()
-    return _answer(repo, store, order, row, reused=tree is not None, committed=committed)
+    answer = _answer(repo, store, order, row, reused=tree is not None, committed=committed)
+    answer["resumes"] = None if tree is None else _resumed(store, tree)
+    return answer
+
+
+def _resumed(store: Store, tree: Tree) -> str | None:
+    """The step whose uncommitted work lies in a worktree that is handed out again."""
+    holds = survey.held(store, tree.owner)
+    if len(holds) != 1 or holds[0]["plan_path"] != tree.plan or not _has_work(tree):
+        return None
+    return str(holds[0]["step_anchor"])
+
+
+def _has_work(tree: Tree) -> bool:
+    return bool(survey.changes(tree.path)) or salvage.has_put_aside(tree.path)
 
 
 def _answer(
@@ -147,7 +161,7 @@ def _can_be_resumed(store: Store, order: Order, tree: Tree, holds: list[Data]) -
     It belongs to the one step that the worktree holds; else to nobody we know, and whoever
     worked there on another step would mix the two, or commit somebody else's work as its own.
     """
-    if not survey.changes(tree.path) and not salvage.has_put_aside(tree.path):
+    if not _has_work(tree):
         return True
     if len(holds) != 1 or holds[0]["plan_path"] != order.file.key:
         return False
