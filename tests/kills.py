@@ -212,6 +212,8 @@ class Kills:
             raise Lost(f"{ref} lacks {sorted(missing)[:3]}")
 
     def tree(self, ref: str) -> set[tuple]:
+        if ref not in self.yard.refs():
+            raise Lost(f"{ref} is named, and is not there")
         out = self.yard.repo.git("ls-tree", "-r", "-z", "--full-tree", ref)
         entries = (line.partition("\t") for line in out.split("\0")[:-1])
         return {(path, *facts.split()[::2]) for facts, _, path in entries}

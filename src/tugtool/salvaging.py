@@ -211,9 +211,10 @@ def _branch(repo: Repository, store: Store, owner: str) -> tuple[str | None, int
     facts = _known(repo).get(owner)
     with store.read() as tx:
         row = tx.first(sql_git.WORKTREE, path=owner)
-    if facts is None and row is None:
+    known: Mapping[str, Any] = facts or (dict(row) if row is not None else {})
+    if not known:
         return None, None
-    branch = (facts or row or {}).get("branch")
+    branch = known.get("branch")
     tip = base.commit_of(repo.root, facts["HEAD"] if facts else f"refs/heads/{branch}")
     onto = survey.base_branch(repo, survey.Tree(owner, row, facts))
     target = base.commit_of(repo.root, f"refs/heads/{onto}") if onto else None
