@@ -42,8 +42,8 @@ class Remains:
         self.commit = git("rev-parse", "HEAD", cwd=path).strip()
         dirty = git("status", "--porcelain", "-z", "--untracked-files=all", cwd=path)
         self.dirty = bool(dirty)
-        #: Whether its step was taken since.
-        self.taken = False
+        #: Whether its step was taken since, and whether the worktree is gone.
+        self.taken = self.gone = False
 
 
 def _inventory(path: Path) -> tuple[set[tuple], set[str]]:
@@ -99,6 +99,8 @@ class Kills:
                 if deed():
                     self.told[deed.__name__] = self.told.get(deed.__name__, 0) + 1
             self.check()
+            for each in self.remains:
+                each.gone = each.gone or not each.path.exists()
         self.yard.repo.git("worktree", "prune")
         self.yard.repo.git("gc", "--quiet", "--prune=now")
         self.check()
@@ -111,6 +113,8 @@ class Kills:
         words = ["--new"] if self.random.random() < 0.3 else []
         made = self.yard.ok("worktree", "create", "work", *words)
         path = Path(made["worktree_path"])
+        if made["reused"]:
+            self.goes_on(path)
         inner, outer = os.pipe()
         told = {"worktree": str(path), "number": self.killed, "life": outer, "steps": 40}
         told["seed"] = self.random.getrandbits(32)
@@ -138,6 +142,12 @@ class Kills:
         self.story.append(f"killed {told} on {step}")
         self.remains.append(Remains(path, step, self._attempt(step)))
 
+    def goes_on(self, path: Path) -> None:
+        """A worker that goes on in a worktree may stage anew what was staged in it."""
+        for each in self.remains:
+            if each.path == path and not each.gone:
+                each.blobs = {blob for _, _, blob in each.files}
+
     def _attempt(self, step: str) -> int:
         rows = self.yard.rows(f"select attempt from steps where anchor = '{step}'")
         return rows[0]["attempt"]
@@ -153,7 +163,7 @@ class Kills:
             killed.communicate()
             self.story.append(f"{words} at {point}: {killed.returncode}")
         done = self.yard.run(*words)
-        self.story.append(f"{words}: {done.out.strip()}")
+        self.story.append(f"{words}: {done.out.strip()[:400]}")
         return None if done.status else {**done.data, "after_crash": crash}
 
     def held(self) -> Remains | None:
