@@ -92,7 +92,7 @@ SIDEWAYS = {
     "rehearsal": ("branches", "evidence", "state"),
     "salvaged": ("base", "landed", "salvage", "salvaging", "state", "worktree"),
     "salvaging": ("base", "landed", "salvage", "state", "worktree"),
-    "tidying": ("branches", "state"),
+    "tidying": ("branches", "salvage", "state"),
     "state": ("state",),
     "store": ("store",),
     "worktree": ("base", "init", "landed", "salvage", "state", "worktree"),
