@@ -446,6 +446,17 @@ def test_a_plan_s_new_text_saves_the_work_on_a_claimed_step_that_it_changes(plac
     assert attempts(yard)[0] == salvages(yard)[0]
 
 
+def test_a_restored_database_saves_the_work_on_the_claims_that_it_ends(place):
+    yard = place()
+    path = yard.create("--new", "--claim", "--step", "step-1")
+    dirty(path)
+    (copy,) = (yard.root / ".git" / "tugtool").glob("backup.db")
+    yard.ok("state", "restore", "--from", copy)
+    yard.ok("state", "claim", "work", "--worktree", "nobody", "--step", "step-2")
+    (ref,) = salvages(yard)
+    assert [attempt for attempt in attempts(yard) if attempt] == [ref]
+
+
 def test_a_step_that_is_dropped_takes_its_attempts_along(place):
     yard = place("1 t", "2 t")
     path = held(yard)
