@@ -9,7 +9,8 @@ from conftest import Repo, git
 from state_fixtures import KEY
 from tugtool import crash, repository, salvaging
 from tugtool.store import open_store
-from worktree_fixtures import Yard, crashed, fsck
+from tugtool.worktree import making
+from worktree_fixtures import Yard, answered, crashed, fsck, process
 
 SHORT = ("--lease-duration", "0.001")
 
@@ -145,6 +146,16 @@ def test_whoever_keeps_or_gives_back_a_step_displaces_nobody(place):
     assert again["previous_attempt"]["recover"] == []
     assert yard.ok("state", "release", "work", "step-1", at=path)["salvage_ref"] is None
     assert salvages(yard) == unsaved(yard) == []
+
+
+def test_what_was_saved_of_the_caller_s_own_worktree_need_not_be_brought_back(place):
+    yard = place()
+    path = held(yard)
+    dirty(path)
+    ref = yard.ok(*TAKERS["reset"])["salvage_ref"]
+    data = yard.ok("state", "claim", "work", at=path)
+    assert data["salvage_ref"] == ref
+    assert data["previous_attempt"]["recover"] == []
 
 
 def test_the_next_claim_tells_where_the_work_is_and_how_to_get_it_back(place):
@@ -412,13 +423,13 @@ def test_a_sparse_worktree_loses_nothing_and_saves_what_lies_outside_its_cone(pl
 
 
 @pytest.mark.parametrize(
-    "setting", ["core.safecrlf=true", "core.autocrlf=input", "status.showUntrackedFiles=no"]
+    "settings", ["core.safecrlf=true core.autocrlf=input", "status.showUntrackedFiles=no"]
 )
-def test_a_person_s_settings_do_not_keep_work_from_being_saved(place, setting):
+def test_a_person_s_settings_do_not_keep_work_from_being_saved(place, settings):
     yard = place()
     path = held(yard)
-    name, _, value = setting.partition("=")
-    yard.repo.git("config", name, value)
+    for setting in settings.split():
+        yard.repo.git("config", *setting.split("="))
     (path / "mixed").write_bytes(b"one\r\ntwo\n")
     assert "mixed" in tree(yard, yard.ok(*TAKERS["reclaim"])["salvage_ref"])
 
@@ -561,8 +572,6 @@ def test_the_log_tells_of_it(place):
 
 
 def test_three_that_come_at_once_save_it_once(place):
-    from worktree_fixtures import answered, process
-
     yard = place("1", "2", "3")
     dirty(held(yard))
     crashed(yard.root, "salvage.taken", *TAKERS["reset"])
@@ -596,6 +605,25 @@ def test_a_claim_that_comes_with_a_worktree_is_for_the_step_whose_work_lies_ther
     again = yard.ok("worktree", "create", "work", "--claim")
     assert (again["worktree_path"], again["resumes"]) == (str(first), "step-2")
     assert again["claim"]["anchor"] == "step-2"
+
+
+def test_a_step_that_is_taken_before_the_claim_is_not_replaced_by_another(place, monkeypatch):
+    yard = place()
+    path = held(yard)
+    dirty(path)
+    look = making._resumed
+
+    def taken_meanwhile(*words: object) -> str | None:
+        found = look(*words)
+        process(yard.root, *TAKERS["reclaim"]).communicate()
+        return found
+
+    monkeypatch.setattr(making, "_resumed", taken_meanwhile)
+    done = yard.run("worktree", "create", "work", "--claim")
+    assert done.codes == ["E053"]
+    assert path.is_dir()
+    held_now = yard.rows("select anchor, claimed_by from steps where claimed_by is not null")
+    assert held_now == [{"anchor": "step-1", "claimed_by": str(yard.root)}]
 
 
 def test_a_worktree_whose_step_cannot_be_given_out_is_not_either(place):
