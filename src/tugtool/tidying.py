@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tugtool import crash, git
+from tugtool import crash, git, salvage
 from tugtool.branches import Branch, Landscape
 from tugtool.state import merging
 
@@ -60,8 +60,10 @@ def _in_use(repo: Repository, store: Store, branch: Branch, tip: str) -> str | N
     held = merging.claim_in(store, os.path.realpath(branch.worktree))
     if held is not None:
         return f"{held[1]} of {held[0]} is claimed there"
-    changed = git.attempt("status", "--porcelain", "-z", cwd=branch.worktree)
-    if changed.status or changed.out:
+    # Whatever the person has set for their own eyes: untracked files are work too.
+    words = ("status", "--porcelain", "-z", "--untracked-files=all")
+    changed = git.attempt(*words, cwd=branch.worktree)
+    if changed.status or changed.out or salvage.has_put_aside(branch.worktree):
         return "there is uncommitted work"
     return None
 
