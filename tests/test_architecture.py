@@ -107,7 +107,7 @@ SIDEWAYS = {
     "rehearsal": ("blend", "branches", "evidence", "state"),
     "salvaged": ("base", "landed", "salvage", "salvaging", "state", "worktree"),
     "salvaging": ("base", "landed", "salvage", "state", "worktree"),
-    "tidying": ("branches", "state"),
+    "tidying": ("branches", "salvage", "state"),
     "state": ("state",),
     "store": ("store",),
     "worktree": ("base", "blend", "init", "landed", "salvage", "state", "worktree"),

@@ -348,6 +348,20 @@ def test_a_worktree_with_uncommitted_work_is_left_and_reported(done):
     assert [row["path"] for row in work.rows("select * from worktrees")] == [str(tree)]
 
 
+@pytest.mark.parametrize("hidden", ["by a setting", "put aside by a merge"])
+def test_uncommitted_work_that_status_does_not_show_keeps_a_worktree_too(done, hidden):
+    work = done(("1", "2"), 1, 2)
+    tree = work.repo.path / ".tugtree" / "tugplan__work-20260221"
+    if hidden == "by a setting":
+        (tree / "draft").write_text("x")
+        work.repo.git("config", "status.showUntrackedFiles", "no")
+    else:
+        aside = work.repo.path / ".git" / "worktrees" / tree.name / "MERGE_AUTOSTASH"
+        aside.write_text(f"{work.base}\n")
+    [left] = work.merge()["left"]
+    assert (left["worktree_path"], left["reason"]) == (str(tree), "there is uncommitted work")
+
+
 def test_a_worktree_with_a_live_claim_is_left_and_reported(done):
     """A claim on a step of another plan."""
     work = done(("1",), 1)

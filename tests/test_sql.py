@@ -141,6 +141,10 @@ PLANS = {
     "SET_SALVAGE": ["key of attempts"],
     "SET_USAGE": ["key of attempts"],
     "FREE_WORKTREE": ["key of worktrees"],
+    "ANY_UNSAVED": ["key of unsaved"],
+    "UNSAVED": ["key of unsaved"],
+    "DROP_UNSAVED": ["key of unsaved"],
+    "SALVAGES": ["key of attempts"],
     "SET_BASE": ["key of plans"],
     "COMMIT_INTENT": ["key of intents"],
     "CHANGE_COMMIT_INTENT": ["key of intents"],
@@ -171,9 +175,12 @@ WHOLE_INDEX = {
     "ATTEMPTS_ASTRAY",
     "PARKED_UNTRIED",
     "WORKTREES_OF",
+    # Nearly always empty, and never long.
+    "ANY_UNSAVED",
+    "UNSAVED",
 }
 #: They sort what they found, which is as much as they have to read anyway.
-SORTED = {"EXPIRED_STEPS", "DEPENDENTS", "OPEN_NEEDS", "DEFERRED_ITEMS"}
+SORTED = {"UNSAVED", "EXPIRED_STEPS", "DEPENDENTS", "OPEN_NEEDS", "DEFERRED_ITEMS"}
 
 
 @pytest.fixture

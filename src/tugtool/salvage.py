@@ -157,8 +157,18 @@ class Copy:
             os.unlink(self.path)
 
     def staged(self) -> str | None:
-        """The tree of what is staged; None where nothing is, or files are in conflict."""
+        """The tree of what is staged, files in conflict aside: theirs are in commits."""
         done = git.attempt("write-tree", cwd=self.worktree, index=self.path)
+        if not done.status:
+            return done.out.strip()
+        with Copy(self.worktree) as other:
+            out = git.run("ls-files", "-z", "--unmerged", cwd=self.worktree, index=other.path)
+            # <mode> <object> <stage>TAB<path>; mode 0 takes a path out.
+            entries = [line.partition("\t") for line in out.split("\0")[:-1]]
+            given = "".join(f"0 {'0' * len(e.split()[1])}\t{path}\0" for e, _, path in entries)
+            words = ("update-index", "-z", "--index-info")
+            git.run(*words, cwd=self.worktree, index=other.path, given=given)
+            done = git.attempt("write-tree", cwd=self.worktree, index=other.path)
         return None if done.status else done.out.strip()
 
     def whole(self) -> str:

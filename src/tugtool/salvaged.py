@@ -229,12 +229,37 @@ def _commit(at: str, tree: str, *parents: str) -> str:
 
 def _write(at: str, index: str, now: str, merged: str, found: Salvage) -> None:
     """Change the files, not the index; git looks at all of them before it writes one."""
+    ignored = _in_the_way(at, index, now, merged)
+    if ignored:
+        reason = "ignored files are in the way, which it would overwrite"
+        raise NotApplied(found.ref, at, reason=reason, files=ignored)
     # A sparse worktree gets what was saved also where it leaves files out.
     settings = ("core.sparseCheckout=false",)
     words = ("read-tree", "-m", "-u", now, merged)
     done = git.attempt(*words, cwd=at, index=index, settings=settings)
     if done.status:
         raise NotApplied(found.ref, at, reason=done.said.strip())
+
+
+def _in_the_way(at: str, index: str, now: str, merged: str) -> list[str]:
+    """Ignored files where new ones have to go: git would overwrite them without a word."""
+    words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=A")
+    new = git.run(*words, now, merged, cwd=at).split("\0")[:-1]
+    kinds = ("--others", "--ignored", "--exclude-standard", "--directory")
+    ignored = git.run("ls-files", "-z", *kinds, cwd=at, index=index).split("\0")[:-1]
+    files = {path for path in ignored if not path.endswith("/")}
+    return sorted(path for path in new if _is_taken(at, path, files, ignored))
+
+
+def _is_taken(at: str, path: str, files: set[str], ignored: list[str]) -> bool:
+    parts = path.split("/")
+    if any("/".join(parts[:n]) in files for n in range(1, len(parts) + 1)):
+        return True
+    place = os.path.join(at, path)
+    if os.path.isdir(place) and not os.path.islink(place):
+        return any(each.startswith(f"{path}/") for each in ignored)
+    # Within an ignored directory.
+    return os.path.lexists(place)
 
 
 def prune(

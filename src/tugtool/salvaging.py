@@ -94,7 +94,8 @@ def _saved(repo: Repository, store: Store, row: Row, facts: Facts) -> str | None
             # Another process was faster.
             attempt = tx.first(sql.ATTEMPT, **key)
             return attempt and attempt["salvage_ref"]
-    ref = _keep(repo, store, row, facts) if _is_dirty(facts["worktree"]) else None
+    has_work = _is_dirty(facts["worktree"]) or _is_nameless(repo, facts)
+    ref = _keep(repo, store, row, facts) if has_work else None
     if ref is not None:
         crash.point("salvage.saved")
     _record(store, row, ref)
@@ -115,6 +116,14 @@ def _is_dirty(path: str) -> bool:
         what = f"its submodule {within[0]} has changes, which no commit of it can hold"
         raise salvage.Unsalvageable(what)
     return bool(changed)
+
+
+def _is_nameless(repo: Repository, facts: Facts) -> bool:
+    """Whether its commits are on no branch, nor under any other ref: only its HEAD has them."""
+    if "branch" in facts or base.commit_of(repo.root, facts["HEAD"]) is None:
+        return False
+    words = ("for-each-ref", "--count=1", "--format=%(refname)", "--contains", facts["HEAD"])
+    return not git.run(*words, cwd=repo.root)
 
 
 def _keep(repo: Repository, store: Store, row: Row, facts: Facts) -> str:
@@ -202,9 +211,10 @@ def _branch(repo: Repository, store: Store, owner: str) -> tuple[str | None, int
     facts = _known(repo).get(owner)
     with store.read() as tx:
         row = tx.first(sql_git.WORKTREE, path=owner)
-    if facts is None and row is None:
+    known: Mapping[str, Any] = facts or (dict(row) if row is not None else {})
+    if not known:
         return None, None
-    branch = (facts or row or {}).get("branch")
+    branch = known.get("branch")
     tip = base.commit_of(repo.root, facts["HEAD"] if facts else f"refs/heads/{branch}")
     onto = survey.base_branch(repo, survey.Tree(owner, row, facts))
     target = base.commit_of(repo.root, f"refs/heads/{onto}") if onto else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tugtool import crash, git
+from tugtool import crash, git, salvage
 from tugtool.branches import Branch, Landscape
 from tugtool.state import merging
 
@@ -63,7 +63,7 @@ def _in_use(repo: Repository, store: Store, branch: Branch, tip: str) -> str | N
     # Whatever the person has set for their own eyes: untracked files are work too.
     words = ("status", "--porcelain", "-z", "--untracked-files=all")
     changed = git.attempt(*words, cwd=branch.worktree)
-    if changed.status or changed.out:
+    if changed.status or changed.out or salvage.has_put_aside(branch.worktree):
         return "there is uncommitted work"
     return None
 

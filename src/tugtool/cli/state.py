@@ -48,8 +48,19 @@ def state_claim(call: Call) -> Answer:
         from tugtool.cli import waiting
 
         data = waiting.claim(place.store, attempt, wait)
+    issues = _settled(place, plan, data)
+    answer = said(data, lambda: _claim_text(data), issues)
+    # Who finds nothing to do may be the last who comes by: what was completed within a minute
+    # of the last backup is saved now, or never.
+    return answer if data["claimed"] else place.backed_up(answer, pending=True)
+
+
+def _settled(place: Place, plan: str, data: Data) -> list[Data]:
+    """What is left to do after a claim; all of it after the state's transaction.
+
+    Nobody else has to wait for git, and nothing of it can undo the claim.
+    """
     if data.get("missing_commits", data) is None:
-        # After the state's transaction: nobody else has to wait for git.
         from tugtool.worktree import syncing
 
         held = str(data["anchor"])
@@ -59,10 +70,7 @@ def state_claim(call: Call) -> Answer:
         from tugtool import salvaging
 
         salvaging.trace(place.repo, place.store, data)
-    answer = said(data, lambda: _claim_text(data), issues)
-    # Who finds nothing to do may be the last who comes by: what was completed within a minute
-    # of the last backup is saved now, or never.
-    return answer if data["claimed"] else place.backed_up(answer, pending=True)
+    return issues
 
 
 def _claim_text(data: Mapping[str, object]) -> str:

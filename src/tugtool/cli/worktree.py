@@ -64,6 +64,7 @@ def order_of(call: Call, place: Place) -> tuple[Order, list[dict[str, object]]]:
         new=call.flag("new"),
         commit_plan=call.flag("commit_plan"),
         request_id=call.text("request_id"),
+        step=(call.text("step") or "").removeprefix("#") or None,
     )
     return order, issues
 
@@ -78,6 +79,9 @@ def _claim(call: Call, place: Place, made: Mapping[str, Any]) -> Answer:
     keys = (*_OF_CLAIM, "request_id")
     asked.values = {key: call.values[key] for key in keys if key in call.values}
     asked.values |= {"plan": [made["plan_path"]], "worktree": [made["worktree_path"]]}
+    if made["resumes"] is not None:
+        # That one or none: another step's work must not be mixed with what lies there.
+        asked.values.setdefault("step", [made["resumes"]])
     try:
         return state.state_claim(asked)
     except BaseException:
@@ -94,6 +98,8 @@ def _created(data: Mapping[str, Any]) -> str:
         f"{len(data['completed_steps'])} of {data['total_steps']} steps completed, "
         f"{len(data['ready_steps'])} ready",
     ]
+    if data["resumes"] is not None:
+        lines.append(f"uncommitted work on {data['resumes']} lies there, to go on with")
     claim = data["claim"]
     if claim is not None:
         got = f"claimed {claim.get('anchor')}: {claim.get('step_title')}"
