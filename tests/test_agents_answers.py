@@ -23,6 +23,8 @@ FUZZ = settings(
 REVIEW = ANSWERS["reviewer"]
 LINE = json.dumps(REVIEW)
 PRETTY = json.dumps(REVIEW, indent=2)
+#: In the middle of a word: whoever puts the halves together wrongly changes it.
+MIDDLE = PRETTY.index("BLOCKED") + 3
 
 
 def read(output: str | bytes) -> dict | None:
@@ -77,6 +79,11 @@ def test_what_is_nested_is_a_part_and_no_answer():
     assert read(json.dumps(nested)) == nested
     spoken = {"text": f"say {LINE} and {LINE}"}
     assert read(json.dumps(spoken)) == spoken
+
+
+def test_what_looks_like_an_object_with_its_quotes_paired_wrongly_is_none():
+    for text in ('{"a":"{",":1}":2}', '{"a":1,"b":"{",":1}":"{","c":"}"}'):
+        assert read(text) == json.loads(text)
 
 
 def test_of_an_answer_that_was_cut_off_no_part_is_taken():
@@ -188,6 +195,7 @@ CODEX = (
         "item": {"id": "1", "type": "command_execution", "aggregated_output": '{"no": 2}'},
     },
     {"type": "item.completed", "item": {"id": "2", "type": "agent_message", "text": PRETTY}},
+    {"type": "item.completed", "item": {"id": "3", "type": "reasoning", "text": '{"no": 3}'}},
     {
         "type": "turn.completed",
         "usage": {"input_tokens": 24763, "cached_input_tokens": 24448, "output_tokens": 122},
@@ -207,8 +215,9 @@ GEMINI = {
 GEMINI_STREAM = (
     {"type": "init", "session_id": "5f", "model": "pro"},
     {"type": "message", "role": "user", "content": 'Answer like {"this": 1}.'},
-    {"type": "message", "role": "assistant", "content": PRETTY[:40], "delta": True},
-    {"type": "message", "role": "assistant", "content": PRETTY[40:], "delta": True},
+    {"type": "message", "role": "assistant", "content": PRETTY[:MIDDLE], "delta": True},
+    {"type": "message", "role": "assistant", "content": PRETTY[MIDDLE:], "delta": True},
+    {"type": "message", "role": "user", "content": '{"no": 2}'},
     {"type": "tool_result", "tool_id": "x", "status": "success", "output": '{"no": 1}'},
     {"type": "result", "status": "success", "stats": {"total_tokens": 39, "cached": 20}},
 )
