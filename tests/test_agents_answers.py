@@ -307,6 +307,27 @@ def test_a_cli_s_own_words_are_told_where_there_is_no_answer(output, reason):
     assert reason in problem(output)
 
 
+@pytest.mark.parametrize(
+    ("structured", "value", "reason"),
+    [
+        ('{"a": "\\ud800\\u0000"}', {"a": "\ufffd\ufffd"}, None),
+        ('{"a": NaN}', None, "there is no JSON object in its answer; it ends with: Done."),
+        ('{"a": ' * 300 + "1" + "}" * 300, None, "nested deeper than 100"),
+        ("{}", None, "there is no JSON object in its answer; it ends with: Done."),
+    ],
+)
+def test_an_answer_that_a_cli_parsed_itself_is_held_to_the_same(structured, value, reason):
+    event = {"type": "result", "subtype": "success", "result": "Done.", "structured_output": 0}
+    found = answers.read(json.dumps(event).replace(": 0}", f": {structured}}}").encode())
+    assert found.value == value
+    assert (found.problem is None) if reason is None else (reason in found.problem)
+
+
+def test_what_is_told_can_be_stored():
+    told = problem(json.dumps({"type": "error", "message": "no \ud800 \0 rights"}))
+    assert told.endswith("its program says: no \ufffd \ufffd rights")
+
+
 def test_what_is_told_of_much_is_short_and_on_one_line():
     told = problem(b"word\n" * 100_000)
     assert len(told) < 400

@@ -16,7 +16,7 @@ from tugtool.agents import answers, contracts, prompts, usage
 from tugtool.agents.scripted import acts, ledger, script
 from tugtool.agents.usage import Usage
 
-COMMAND = [sys.executable, "-m", "tugtool.agents.scripted"]
+COMMAND = [sys.executable, "-P", "-m", "tugtool.agents.scripted"]
 
 
 class Stage:

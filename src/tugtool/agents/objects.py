@@ -171,18 +171,18 @@ def _without_twins(pairs: list[tuple[str, object]]) -> dict[str, object]:
             # Which of the two would hold depends on who reads it.
             raise NotUsable(f"{json.dumps(name[:80])} stands twice in one object")
         made[name] = value
-    return {_text(name): _storable(value) for name, value in made.items()}
+    return {storable(name): _cleaned(value) for name, value in made.items()}
 
 
-def _storable(value: object) -> object:
+def _cleaned(value: object) -> object:
     if isinstance(value, str):
-        return _text(value)
+        return storable(value)
     if isinstance(value, list):
-        return [_storable(each) for each in value]
+        return [_cleaned(each) for each in value]
     return value
 
 
-def _text(text: str) -> str:
+def storable(text: str) -> str:
     """Without what no database and no file takes: half a character, a NUL."""
     if not text.isascii():
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
