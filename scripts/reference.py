@@ -1,4 +1,4 @@
-"""Write the generated pages of docs/: commands.md, json.md, configuration.md.
+"""Write the generated pages of docs/: commands.md, json.md, configuration.md, parts of agents.md.
 
 python scripts/reference.py           write them
 python scripts/reference.py --check   exit status 1 if one is out of date
@@ -9,10 +9,13 @@ import sys
 from pathlib import Path
 
 from tugtool import agent_settings, config
+from tugtool.agents import contracts
 from tugtool.cli import help, table
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 SCHEMAS = Path(config.__file__).parent / "schemas"
+CONTRACTS = "<!-- From here on written by `make docs`; do not edit. -->"
+END = "<!-- Up to here. -->"
 NOTE = "<!-- Written by `make docs`; do not edit. -->\n"
 
 
@@ -75,6 +78,7 @@ def _rows(schema: dict, prefix: str, seen: set) -> list[str]:
         depth = "[]" if "items" in value else ""
         while "items" in inner:
             inner, depth = inner["items"], depth + "[]"
+        inner = inner.get("anyOf", [inner])[0]
         rows += _rows(inner, f"{path}{depth}.", seen)
     return rows
 
@@ -82,6 +86,10 @@ def _rows(schema: dict, prefix: str, seen: set) -> list[str]:
 def _type(schema: dict) -> str:
     if "enum" in schema:
         return ", ".join("null" if value is None else f"`{value}`" for value in schema["enum"])
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    if "anyOf" in schema:
+        return " or ".join(map(_type, schema["anyOf"]))
     if "$ref" in schema:
         return schema["$ref"].rsplit("/", 1)[1]
     if schema["type"] == "array":
@@ -125,11 +133,28 @@ def _agents() -> list[str]:
     ]
 
 
+def agents() -> str:
+    """The page about agents, with the tables of the contracts written anew."""
+    page = (DOCS / "agents.md").read_text()
+    before, rest = page.split(CONTRACTS, 1)
+    after = rest.split(END, 1)[1]
+    parts = [before.rstrip("\n"), "", CONTRACTS]
+    for role in agent_settings.ROLES:
+        parts += [f"\n### {role}\n"]
+        for kind in ("input", "answer"):
+            schema = contracts.schema(role, of_input=kind == "input")
+            parts += [f"{'Gets' if kind == 'input' else 'Answers'} ({schema['description']}):\n"]
+            parts += ["| field | type | meaning |", "|---|---|---|"]
+            parts += [*_rows(schema, "", set()), ""]
+    return "\n".join(parts) + "\n" + END + after
+
+
 def _slug(path: str) -> str:
     return path.replace(" ", "-")
 
 
 PAGES = {"commands.md": commands, "json.md": answers, "configuration.md": configuration}
+PAGES["agents.md"] = agents
 
 
 def main(check: bool) -> int:

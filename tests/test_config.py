@@ -20,7 +20,12 @@ KEYS = {
     "state.busy_seconds": (5, 30),
     "log.max_lines": (500, 1000),
     "log.max_bytes": (102400, 1_000_000_000),
+    "implement.workers": (1, 8),
+    "implement.lease_seconds": (600, 60),
+    "implement.review_rounds": (3, 1),
+    "implement.budget_tokens": (0, 1_000_000),
 }
+NUMBERS = [key for key, (default, _) in KEYS.items() if isinstance(default, int)]
 
 
 def load(root: Path, text: str | bytes) -> config.Settings:
@@ -119,11 +124,15 @@ def test_an_unknown_name_is_refused_with_the_closest(tmp_path, text, key, messag
         ("0x" + "f" * 5000, "out of range"),
     ],
 )
-@pytest.mark.parametrize("key", [key for key in KEYS if key != "plan.validation_level"])
+@pytest.mark.parametrize("key", NUMBERS)
 def test_a_number_must_be_a_whole_one_in_range(tmp_path, key, given, shown):
+    least = config.SETTINGS[key].least
+    if least == 0 and given == "0":
+        assert load(tmp_path, f"{key} = 0\n").number(key) == 0
+        return
     error = refusal(tmp_path, f"{key} = {given}\n")
     assert error.facts["key"] == key
-    assert f"{key} is {shown}, and must be a whole number, at least 1 " in error.message
+    assert f"{key} is {shown}, and must be a whole number, at least {least} " in error.message
 
 
 @pytest.mark.parametrize("given", ['"Strict"', '""', "1", "true", '["strict"]', "{}", "1979-05-27"])

@@ -86,7 +86,7 @@ def checked(document: object, file: str) -> Tables:
         raise BadSetting(file, f"agents is {_kind(document)}, and must be a section", key="agents")
     for role, table in document.items():
         if role not in (*ROLES, DEFAULT):
-            raise _unknown(file, f"agents.{role}", [f"agents.{n}" for n in (*ROLES, DEFAULT)])
+            raise _unknown(file, "role", f"agents.{role}", (*ROLES, DEFAULT))
         if not isinstance(table, dict):
             problem = f"agents.{role} is {_kind(table)}, and must be a section, [agents.{role}]"
             raise BadSetting(file, problem, key=f"agents.{role}")
@@ -144,7 +144,7 @@ def rows(tables: Tables, file: str) -> Iterator[dict[str, object]]:
 def _check(file: str, role: str, name: str, value: object) -> None:
     key = f"agents.{role}.{name}"
     if name not in KEYS:
-        raise _unknown(file, key, [f"agents.{role}.{each}" for each in KEYS])
+        raise _unknown(file, "setting", key, KEYS)
     if not _TAKES[name](value):
         problem = f"{key} is {_kind(value)}, and must be {KEYS[name][1]}"
         raise BadSetting(file, problem, key=key)
@@ -201,10 +201,11 @@ def _kind(value: object) -> str:
     return shown(value)
 
 
-def _unknown(file: str, key: str, known: Iterable[str]) -> BadSetting:
+def _unknown(file: str, kind: str, key: str, known: Iterable[str]) -> BadSetting:
     from tugtool import nearest
 
-    close = nearest.names(key, known)
-    kind = "setting" if key.count(".") > 1 else "role"
-    tail = f"; did you mean {close[0]}?" if close else ""
+    # What all of them begin with would make any two of them look alike.
+    start, _, name = key.rpartition(".")
+    close = nearest.names(name, known)
+    tail = f"; did you mean {start}.{close[0]}?" if close else ""
     return BadSetting(file, f"there is no {kind} {key}{tail}", key=key)

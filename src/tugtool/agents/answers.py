@@ -39,7 +39,7 @@ def read(output: bytes) -> Answer:
             events.append(value)
             value = None
         if value is None and events:
-            value = wrappers.structured(events) or objects.last(wrappers.said(events))
+            value = _structured(events) or objects.last(wrappers.said(events))
     except objects.NotUsable as error:
         return Answer(None, f"its last JSON object cannot be taken: {error}", events)
     return Answer(value, _nothing(text, events) if value is None else None, events)
@@ -90,6 +90,17 @@ def _event(line: str) -> list[Event]:
     return []
 
 
+def _structured(events: list[Event]) -> Event | None:
+    answer = wrappers.structured(events)
+    if answer is None:
+        return None
+    try:
+        # Once more as text: an answer is an answer only if it could have been printed as one.
+        return objects.last(json.dumps(answer))
+    except RecursionError as error:
+        raise objects.NotUsable("it is nested too deep") from error
+
+
 def _nothing(text: str, events: list[Event]) -> str:
     failure = wrappers.failure(events)
     if failure:
@@ -101,7 +112,8 @@ def _nothing(text: str, events: list[Event]) -> str:
 
 
 def _short(text: str, *, from_end: bool = False) -> str:
-    text = " ".join(text[-20 * MOST_TOLD :].split() if from_end else text[: 20 * MOST_TOLD].split())
+    part = text[-20 * MOST_TOLD :] if from_end else text[: 20 * MOST_TOLD]
+    text = objects.storable(" ".join(part.split()))
     if len(text) <= MOST_TOLD:
         return text
     return f"...{text[-MOST_TOLD:]}" if from_end else f"{text[:MOST_TOLD]}..."

@@ -14,6 +14,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    #: Where an object begins and ends, and how deep it is nested.
+    Span = tuple[int, int, int]
+
 #: Nobody means more, and what reads it next would have to call itself as often.
 DEEPEST = 100
 
@@ -40,6 +43,8 @@ def last(text: str) -> dict[str, object] | None:
     found = max(_spans(text), key=lambda span: (span[1], -span[0]), default=None)
     if found is None:
         return None
+    if found[2] > DEEPEST:
+        raise NotUsable(f"it is nested deeper than {DEEPEST}")
     return load(text[found[0] : found[1]])
 
 
@@ -62,7 +67,7 @@ def load(text: str) -> dict[str, object]:
     return value
 
 
-def _spans(text: str) -> Iterator[tuple[int, int]]:
+def _spans(text: str) -> Iterator[Span]:
     quotes = [found.start() for found in _QUOTE.finditer(text) if found[0] == '"']
     for first_is_outside in (True, False):
         yield from _Reader(text).spans(quotes, first_is_outside)
@@ -76,11 +81,11 @@ class _Reader:
         self.open: list[str] = []
         self.start = 0
         self.state = _VALUE
-        self.found: tuple[int, int] | None = None
-        #: Whether the object that is open has a field.
-        self.has_field = False
+        self.found: Span | None = None
+        #: Whether the object that is open has a field, and how deep it has been.
+        self.has_field, self.depth = False, 0
 
-    def spans(self, quotes: list[int], first_is_outside: bool) -> Iterator[tuple[int, int]]:
+    def spans(self, quotes: list[int], first_is_outside: bool) -> Iterator[Span]:
         """The last object with any field, if there is one."""
         start, outside = 0, first_is_outside
         for quote in [*quotes, len(self.text)]:
@@ -115,12 +120,14 @@ class _Reader:
 
     def _begin(self, start: int) -> None:
         self.open.append("{")
-        self.start, self.state, self.has_field = start, _KEY_OR_END, False
+        self.start, self.state = start, _KEY_OR_END
+        self.has_field, self.depth = False, 1
 
     def _follows(self, mark: str | None, is_value: bool, end: int) -> bool:
         state = self.state
         if is_value or mark in ("{", "["):
-            return state in _WANTS_VALUE and self._value(mark)
+            self._value(mark)
+            return state in _WANTS_VALUE
         if mark == ":":
             self.state = _VALUE
             return state == _COLON
@@ -129,13 +136,13 @@ class _Reader:
             return state == _MORE
         return self._closes(mark, state, end)
 
-    def _value(self, mark: str | None) -> bool:
+    def _value(self, mark: str | None) -> None:
         if mark is None:
             self.state = _MORE
-            return True
+            return
         self.open.append(mark)
+        self.depth = max(self.depth, len(self.open))
         self.state = _KEY_OR_END if mark == "{" else _VALUE_OR_END
-        return len(self.open) <= DEEPEST
 
     def _closes(self, mark: str | None, state: int, end: int) -> bool:
         opened = {"}": "{", "]": "["}.get(mark or "")
@@ -145,7 +152,7 @@ class _Reader:
         self.open.pop()
         self.state = _MORE
         if not self.open and self.has_field:
-            self.found = (self.start, end)
+            self.found = (self.start, end, self.depth)
         return True
 
     def _string(self) -> None:
@@ -164,18 +171,18 @@ def _without_twins(pairs: list[tuple[str, object]]) -> dict[str, object]:
             # Which of the two would hold depends on who reads it.
             raise NotUsable(f"{json.dumps(name[:80])} stands twice in one object")
         made[name] = value
-    return {_text(name): _storable(value) for name, value in made.items()}
+    return {storable(name): _cleaned(value) for name, value in made.items()}
 
 
-def _storable(value: object) -> object:
+def _cleaned(value: object) -> object:
     if isinstance(value, str):
-        return _text(value)
+        return storable(value)
     if isinstance(value, list):
-        return [_storable(each) for each in value]
+        return [_cleaned(each) for each in value]
     return value
 
 
-def _text(text: str) -> str:
+def storable(text: str) -> str:
     """Without what no database and no file takes: half a character, a NUL."""
     if not text.isascii():
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

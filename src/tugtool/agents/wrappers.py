@@ -51,7 +51,8 @@ def is_event(value: Event) -> bool:
         return "message" in value or "error" in value
     if isinstance(kind, str) and kind in _TYPES:
         return not _TYPES[kind] or _TYPES[kind] in value
-    return "response" in value and ("stats" in value or "session_id" in value)
+    failed = "session_id" in value and isinstance(value.get("error"), dict)
+    return failed or ("response" in value and ("stats" in value or "session_id" in value))
 
 
 def said(events: Iterable[Event]) -> str:

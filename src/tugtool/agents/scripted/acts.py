@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 
@@ -83,6 +82,8 @@ def _touch(played: Played, call: Call, act: Act, name: object) -> None:
 
 
 def _run(played: Played, call: Call, act: Act, line: object) -> None:
+    import subprocess
+
     command = ["sh", "-c", call.filled(str(line))]
     done = subprocess.run(command, cwd=played.worktree, stdin=subprocess.DEVNULL, check=False)
     if done.returncode and not act.get("may_fail"):
@@ -90,6 +91,8 @@ def _run(played: Played, call: Call, act: Act, line: object) -> None:
 
 
 def _spawn(played: Played, call: Call, act: Act, line: object) -> None:
+    import subprocess
+
     subprocess.Popen(
         ["sh", "-c", call.filled(str(line))],
         cwd=played.worktree,
@@ -104,6 +107,8 @@ def _edit_plan(played: Played, call: Call, act: Act, text: object) -> None:
 
 
 def _commit(played: Played, call: Call, act: Act, message: object) -> None:
+    import subprocess
+
     identity = ["-c", "user.name=Scripted", "-c", "user.email=scripted@example.invalid"]
     words = (["add", "--all"], [*identity, "commit", "--quiet", "-m", call.filled(str(message))])
     for each in words:

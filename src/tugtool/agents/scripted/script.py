@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from fnmatch import fnmatchcase
 
-from tugtool import files, nearest
+from tugtool import files
 from tugtool.agents import objects
 from tugtool.errors import FileError
 
@@ -150,5 +150,7 @@ def _check_act(where: str, act: object) -> None:
 
 
 def _close(name: str, known: tuple[str, ...]) -> str:
+    from tugtool import nearest
+
     close = nearest.names(name, known)
     return f"; did you mean {close[0]}?" if close else ""
