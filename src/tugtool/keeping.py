@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: How often whoever waits should ask; well within the two seconds in which a loss is noticed.
 LOOK_SECONDS = 0.25
+#: How often it reads although nothing seems to have changed: the file may be another one.
+READ_SECONDS = 1.0
 #: These say that the claim is not, or no longer, the caller's.
 OVER = ("E049", "E050", "E059", "E060", "E063")
 
@@ -37,8 +39,7 @@ class Keeper:
         self.owner, self.attempt = owner, attempt
         self._rest = lease_seconds / 3
         self._due = clock.ticks() + self._rest
-        #: From here on changes are noticed; what was before, by looking once.
-        self._looked = False
+        self._looked: float | None = None
 
     def holds(self) -> bool:
         """Whether the claim is still ours, as far as the database can say just now."""
@@ -65,8 +66,12 @@ class Keeper:
         self.renewed()
 
     def _has_changed(self) -> bool:
-        first, self._looked = not self._looked, True
-        return self.store.wait_for_change(0) or first
+        now = clock.ticks()
+        changed = self.store.wait_for_change(0)
+        if self._looked is not None and now - self._looked < READ_SECONDS and not changed:
+            return False
+        self._looked = now
+        return True
 
     def _is_ours(self) -> bool:
         with self.store.read(self.plan) as tx:
