@@ -100,10 +100,14 @@ def test_a_second_signal_ends_it_at_once(play, hanging):
     play = play()
     process = hanging(play, {"ignore": ["TERM"]})
     process.send_signal(signal.SIGINT)
+    until(process, "stopping")
     # Its agent takes no notice and is waited for; the second does not wait.
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert process.returncode == 130
+    assert play.held() == ["step-1"]
+    assert play.run()[0] == 0
+    play.finished()
 
 
 def test_a_run_that_is_killed_leaves_its_agents_no_life_and_its_work_to_the_next(play, hanging):
@@ -209,3 +213,27 @@ def test_on_a_terminal_the_picture_shows_what_each_worker_is_at(play, terminal):
     (play.root / "go").touch()
     assert shown.end() == 0
     assert "done: 1 of 1 steps" in shown.display.text
+
+
+def test_two_runs_share_a_plan_and_one_of_them_concludes_it(play):
+    play = play("1 t", "2 t", "3 t", "4 t < 1 2 3")
+    play.cast("coder", "reviewer", "auditor")
+    both = [play.start("--workers", 2) for _ in range(2)]
+    ends = [process.communicate(timeout=60) for process in both]
+    assert [process.returncode for process in both] == [0, 0], ends
+    play.finished()
+    assert len(play.calls("coder")) == len(play.calls("reviewer")) == 4
+    assert len(play.calls("auditor")) == 1
+    [note] = play.artifacts("auditor_summary")
+    assert note["step_anchor"] == "step-4"
+
+
+def test_a_run_goes_on_when_nobody_reads_of_it(play):
+    play = play("1 t", "2 t < 1")
+    process = play.start()
+    until(process, "started")
+    process.stdout.close()
+    assert process.wait(timeout=60) == 0
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    play.finished()

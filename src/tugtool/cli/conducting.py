@@ -129,6 +129,8 @@ class Conductor:
             os._exit(128 + number)
         self.heard = number
         assert self._run is not None
+        # A queue that a handler of signals may write to.
+        self._run.tell("stopping", signal=number)
         self._run.stop()
 
     def _hear(self, number: int, frame: object) -> None:

@@ -86,5 +86,6 @@ WORDS: dict[str, Callable[[Event], str]] = {
     "integrated": lambda e: f"the integrator: {e['recommendation']}",
     "warning": lambda e: str(e["message"]),
     "worker_failed": lambda e: f"cannot go on: {e['reason']}",
+    "stopping": lambda e: "stopping: work is saved and steps are given back; again ends it at once",
     "finished": _finished,
 }

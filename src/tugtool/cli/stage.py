@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.25
 _ENDS = ("completed", "parked", "failed", "stopped", "lost")
 #: Told again below the last picture: it would be gone with the screen.
-_KEPT = ("deferred", "escalated", "parked", "failed", "warning", "worker_failed", "finished")
+_KEPT = (
+    *("deferred", "escalated", "parked", "failed", "stopped", "warning", "worker_failed"),
+    "finished",
+)
 
 
 class _Workers:
