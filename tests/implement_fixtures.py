@@ -65,6 +65,8 @@ class Play:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            # As on a terminal: what is sent to the group reaches all that it starts.
+            start_new_session=True,
         )
 
     def tugcode(self, *words: object, at: Path | None = None) -> Result:

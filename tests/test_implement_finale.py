@@ -115,3 +115,17 @@ def test_a_run_that_dies_in_its_finale_is_concluded_by_the_next(play, point):
     assert play.run()[0] == 0
     play.finished()
     assert play.run()[0] == 0
+
+
+def test_what_was_carried_out_can_be_merged(play):
+    play = play("1 t", "2 t", "3 t", "4 t < 1 2 3")
+    play.repo.git("add", "--all")
+    play.repo.git("commit", "--quiet", "--message=settings")
+    assert play.run("--workers", 3)[0] == 0
+    play.finished()
+    play.ok("merge", "work")
+    for number in range(1, 5):
+        assert (play.root / "scripted" / f"step-{number}.txt").exists()
+    assert play.trees() == []
+    status, told = play.run()
+    assert (status, kinds(told)) == (0, ["finished"])

@@ -168,6 +168,23 @@ def test_fewer_workers_finish_what_more_had_begun(play):
         assert f"half-{step}" in names
 
 
+def test_a_worktree_with_unfinished_work_is_taken_before_one_without(play):
+    play = play("1 t", "2 t")
+    bell = Bell(play)
+    line = f"case $TUGCODE_WORKTREE in *-2) echo > half; echo > {bell.path}; exec sleep 1000;; esac"
+    play.rules({"role": "coder", "attempt": 1, "do": [{"run": line}]})
+    process = play.start("--workers", 2)
+    until(process, "completed")
+    bell.heard()
+    process.kill()
+    process.communicate()
+    status, told = play.run()
+    assert status == 0
+    [claim] = [each for each in told if each["event"] == "claimed"]
+    assert claim["worktree_path"].endswith("-2")
+    play.finished()
+
+
 def test_a_run_waits_for_a_step_that_another_process_holds(play):
     play = play("1 t", "2 t < 1")
     play.ok("state", "init", "work")
@@ -236,4 +253,42 @@ def test_a_run_goes_on_when_nobody_reads_of_it(play):
     assert process.wait(timeout=60) == 0
     assert process.stderr.read() == ""
     process.stderr.close()
+    play.finished()
+
+
+@pytest.mark.parametrize("hook", ["pre-commit", "post-commit"])
+def test_an_interrupt_that_also_reaches_git_stops_the_run_and_parks_nothing(play, hook):
+    play = play("1 t", "2 t < 1")
+    bell = Bell(play)
+    hooks = play.root / ".git" / "hooks"
+    hooks.mkdir(exist_ok=True)
+    (hooks / hook).write_text(f"#!/bin/sh\necho here > {bell.path}\nexec sleep 1000\n")
+    (hooks / hook).chmod(0o755)
+    process = play.start()
+    bell.heard()
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "")
+    assert events(out)[-1]["status"] == "stopped"
+    assert play.held() == []
+    assert play.rows("select * from steps where parked_at <> ''") == []
+    (hooks / hook).unlink()
+    assert play.run()[0] == 0
+    play.finished()
+
+
+@pytest.mark.parametrize("role", ["architect", "coder", "reviewer", "auditor"])
+def test_an_interrupt_while_any_agent_works_is_made_good_by_the_next_run(play, role):
+    play = play("1 tc", "2 t < 1")
+    play.cast("architect", "coder", "reviewer", "auditor")
+    bell = Bell(play)
+    play.rules({"role": role, "times": 1, "do": [bell.ring(), {"hang": True}]})
+    process = play.start()
+    bell.heard()
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "")
+    assert events(out)[-1]["status"] == "stopped"
+    assert play.held() == []
+    assert play.run()[0] == 0
     play.finished()

@@ -28,8 +28,7 @@ def prepare(run: Run, store: Store) -> None:
     if known:
         planfile.refuse_drift(store, run.order)
     if not known or outlook.look(store, run.plan).ready:
-        # The first worker asks for the same, and gets it.
-        making.create(run.repo, store, run.order_for("implement 1.1"))
+        run.made = making.create(run.repo, store, run.order_for("implement 1.1"))
 
 
 def start(run: Run) -> threading.Thread:

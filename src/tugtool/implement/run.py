@@ -108,6 +108,8 @@ class Run:
         self._lock = threading.Lock()
         #: Worktrees that workers of this run sit at, by the name under which they own steps.
         self.owners: set[str] = set()
+        #: The worktree of the first worker, made before it began.
+        self.made: Data | None = None
         #: Why workers ended that had to, and what they left (step -> why).
         self.troubles: list[str] = []
         self.left: dict[str, str] = {}

@@ -106,7 +106,8 @@ class Worker:
         if self.desk is None:
             run = self.run
             self._desks += 1
-            made = making.create(run.repo, self.store, run.order_for(self._name()))
+            made = run.made if (self.number, self._desks) == (1, 1) else None
+            made = made or making.create(run.repo, self.store, run.order_for(self._name()))
             self.desk = Desk.made(run.repo, made)
             run.take(self.desk.owner)
             told = {"worktree_path": self.desk.path, "reused": made["reused"]}
