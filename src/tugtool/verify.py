@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tugtool import child, clock, config, harmless, state, tree
 from tugtool.plan import commands
-from tugtool.state import verifying
+from tugtool.state import proof, verifying
 from tugtool.state.verifying import Finding
 from tugtool.state_errors import InvalidEntry, QueryFailed
 from tugtool.streams import Streams
@@ -155,9 +155,7 @@ def _selected(items: list[Data], anchor: str, ordinals: Sequence[object]) -> lis
     return [item for ordinal, item in own.items() if ordinal in ordinals]
 
 
-def carry_out(
-    site: Site, task: Task, *, limit_seconds: float, hear: Callable[[str], None]
-) -> Data:
+def carry_out(site: Site, task: Task, *, limit_seconds: float, hear: Callable[[str], None]) -> Data:
     """Run everything, then record it; `hear` is told each command before it runs."""
     watch = _Watch(site, task)
     for checkpoint in task.to_run:
@@ -229,7 +227,7 @@ def _run(site: Site, task: Task, command: str, limit_seconds: float, watch: _Wat
     argv = ["/bin/sh", "-c", command]
     # Whatever ends this, the command's whole group ends with it.
     with child.start(argv, cwd=site.worktree, env=environment, streams=streams) as running:
-        while not running.wait(min(_LOOK_SECONDS, max(0.0, began + limit_seconds - clock.ticks()))):
+        while not running.wait(min(watch.pause, max(0.0, began + limit_seconds - clock.ticks()))):
             if clock.ticks() - began >= limit_seconds:
                 running.timed_out = True
                 running.stop()
@@ -251,8 +249,11 @@ class _Watch:
 
     def __init__(self, site: Site, task: Task) -> None:
         self.site, self.task = site, task
-        self.who = {"owner": site.owner, "attempt": task.attempt}
+        self.who: Data = {"owner": site.owner, "attempt": task.attempt}
         self.renewed_at = clock.ticks()
+        self.renewed_for = _RENEWED_AFTER * task.lease_seconds
+        #: How long to wait before looking again.
+        self.pause = min(_LOOK_SECONDS, self.renewed_for)
 
     def renew(self) -> None:
         state.heartbeat(self.site.store, self.task.plan, self.task.anchor, **self.who)
@@ -260,12 +261,10 @@ class _Watch:
 
     def look(self) -> None:
         try:
-            if clock.ticks() - self.renewed_at >= _RENEWED_AFTER * self.task.lease_seconds:
+            if clock.ticks() - self.renewed_at >= self.renewed_for:
                 self.renew()
             else:
-                verifying.refuse_lost(
-                    self.site.store, self.task.plan, self.task.anchor, **self.who
-                )
+                verifying.refuse_lost(self.site.store, self.task.plan, self.task.anchor, **self.who)
         except QueryFailed:
             # Others hold the database just now; it is asked again in a moment.
             return
@@ -274,14 +273,8 @@ class _Watch:
 def _summary(findings: Sequence[Finding]) -> str:
     passed = sum(finding.passed for finding in findings)
     told = [
-        f"`{each['command']}` {ended(each)}"
+        f"`{each['command']}` {proof.ended(each)}"
         for finding in sorted(findings, key=lambda finding: finding.passed)
         for each in finding.evidence["commands"]  # type: ignore[attr-defined]  # made above
     ]
     return f"{passed} of {len(findings)} checkpoints verified: {'; '.join(told)}"
-
-
-def ended(ran: Data) -> str:
-    """How a command ended, in words."""
-    how = "timed out" if ran["timed_out"] else f"exit {ran['exit_status']}"
-    return f"{how}, {ran['duration_seconds']:.1f} s"

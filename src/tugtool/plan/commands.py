@@ -27,6 +27,8 @@ _LEADS = ("", "run", "running", "execute")
 #: What may stand between commands that all have to succeed.
 _JOINTS = ("", "and", "then", "and then", "plus")
 _MARKUP = " \t*_"
+#: What may stand between a command and what is said of it; dashes of all lengths.
+_LINK = "*_,:)-\u2013\u2014 "
 
 _TICKS = re.compile("`+")
 _PLACEHOLDER = re.compile(r"<[A-Za-z][\w .-]{0,60}>")
@@ -70,7 +72,7 @@ def read(text: str) -> Reading:
     commands, after = _leading(pieces, tail)
     if not commands:
         commands, after = _trailing(pieces, tail)
-    words = " ".join(after.lower().split()).lstrip("*_,:)—–- ").rstrip("*_.! ")
+    words = " ".join(after.lower().split()).lstrip(_LINK).rstrip("*_.! ")
     if not commands or not _are_commands(commands, words):
         return Reading([], reason="no_command")
     prose = " ".join([before for before, _ in pieces] + [tail])
@@ -105,8 +107,10 @@ def spans(text: str) -> tuple[list[tuple[str, str]], str]:
 
 
 def _is_escaped(text: str, start: int, place: int) -> bool:
-    before = text[place:start]
-    return (len(before) - len(before.rstrip("\\"))) % 2 == 1
+    first = start
+    while first > place and text[first - 1] == "\\":
+        first -= 1
+    return (start - first) % 2 == 1
 
 
 def _unpadded(code: str) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
-    Data = dict[str, Any]
+    Data = Mapping[str, Any]
 
 #: Field -> the types it may have. What has another shape was not written by us.
 _FIELDS: dict[str, tuple[type, ...]] = {
@@ -29,7 +30,7 @@ _COMMAND_FIELDS: dict[str, tuple[type, ...]] = {
 }
 
 
-def read(text: str | None) -> Data | None:
+def read(text: str | None) -> dict[str, object] | None:
     """What was run and what came of it; None if nothing was, or nobody can tell any more."""
     if text is None:
         return None
@@ -50,12 +51,18 @@ def read(text: str | None) -> Data | None:
     return {**evidence, "stale": None, "worktree_commit": None}
 
 
-def _is_command(found: Data) -> bool:
+def ended(ran: Data) -> str:
+    """How a command ended, in words."""
+    how = "timed out" if ran["timed_out"] else f"exit {ran['exit_status']}"
+    return f"{how}, {ran['duration_seconds']:.1f} s"
+
+
+def _is_command(found: Any) -> bool:
     # What is no number to JSON has no place in an answer.
     return _has(found, _COMMAND_FIELDS) and 0 <= found["duration_seconds"] < 1e9
 
 
-def _has(found: Data, fields: dict[str, tuple[type, ...]]) -> bool:
+def _has(found: Any, fields: dict[str, tuple[type, ...]]) -> bool:
     return isinstance(found, dict) and all(
         isinstance(found.get(field), types) for field, types in fields.items()
     )

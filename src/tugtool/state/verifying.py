@@ -122,9 +122,7 @@ def _set(tx: Transaction, plan: str, finding: Finding) -> bool:
     """
     items = tx.all(sql.ITEMS, anchor=finding.anchor)
     item = next(
-        each
-        for each in items
-        if (each["kind"], each["ordinal"]) == ("checkpoint", finding.ordinal)
+        each for each in items if (each["kind"], each["ordinal"]) == ("checkpoint", finding.ordinal)
     )
     changes = finding.passed and item["status"] != "completed"
     tx.run(
