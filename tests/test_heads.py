@@ -5,8 +5,8 @@ import subprocess
 import pytest
 
 from conftest import Repo, git
-from tugtool import heads
 from tugtool import git as our_git
+from tugtool import heads
 
 
 @pytest.fixture

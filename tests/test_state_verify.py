@@ -168,6 +168,15 @@ def test_nothing_is_recorded_once_the_plan_is_another(held):
         verify(held, "step-1", found("step-1"), plan_hash=before)
 
 
+def test_nobody_ticks_what_is_not_of_the_step(held):
+    for other in (found("step-2"), found("step-1", 3)):
+        with held.refuses("E066"):
+            verify(held, "step-1", found("step-1"), other)
+    held.claim(step="step-2")
+    with held.refuses("E066"):
+        verify(held, "step-2-1", found("step-2-2"))
+
+
 def test_what_there_is_to_verify_is_the_agreed_text_of_step_and_substeps(held):
     how = {"owner": "red", "copy": held.copy}
     held.claim(step="step-2")

@@ -69,7 +69,7 @@ def test_the_exit_status_is_the_shells(stand, command, status):
 def test_quotes_pipes_and_redirections_are_the_shells(stand):
     stand = stand(
         "`printf '%s\\n' 'a  b' \"c\" | grep 'a  b' > found.out && test -s found.out`",
-        "`` test \"`echo x`\" = x && test \"$(cat found.out)\" = 'a  b' ``",
+        '`` test "`echo x`" = x && test "$(cat found.out)" = \'a  b\' ``',
         "`! grep nothing code.py 2>/dev/null; exit $?`",
         "`cd .tugtool && ls *.md | wc -l | grep -q 1`",
     )
@@ -229,9 +229,10 @@ def test_a_command_that_cannot_be_shown_as_it_is_is_refused(stand, hidden):
     assert [each["outcome"] for each in done.data["checkpoints"]] == ["refused", "passed"]
     assert done.data["checkpoints"][0]["reason"] == "unprintable"
     assert not list(stand.red.glob("*ran.out"))
-    assert "not run: a command has a control character" in stand.run(
-        "verify", "work", "step-1", "--yes"
-    ).out
+    assert (
+        "not run: a command has a control character"
+        in stand.run("verify", "work", "step-1", "--yes").out
+    )
 
 
 @pytest.mark.parametrize(
@@ -282,6 +283,24 @@ def test_on_a_terminal_it_lists_everything_and_asks(stand, answer, ran, status):
         assert "nothing was run" in terminal.display.text
 
 
+def test_an_interrupt_on_the_terminal_ends_the_question_or_the_command(stand):
+    stand = stand("`exec 3> h.fifo; echo x >&3; sleep 999`")
+    held = Fifo(stand.red / "h.fifo")
+    for agree in (False, True):
+        terminal = Terminal(stand.line())
+        try:
+            terminal.until_text("Run this? [y/N]")
+            if agree:
+                terminal.press("y\n")
+                held.until_written()
+            terminal.press("\x03")
+            assert terminal.end() == 130
+        finally:
+            terminal.close()
+    held.until_ended()
+    assert stand.evidence() == [None]
+
+
 def test_a_claim_that_is_lost_while_the_question_stands_runs_nothing(stand):
     stand = stand("`touch ran.out`")
     terminal = Terminal(stand.line())
@@ -310,6 +329,14 @@ def test_a_command_whose_time_is_up_is_stopped_with_all_its_children(stand):
     assert "timed out, " in stand.pictured()
 
 
+def test_a_command_that_ends_well_only_because_it_was_stopped_has_not_passed(stand):
+    stand = stand("`trap 'exit 0' TERM; sleep 999 & wait`")
+    done = stand.verify("--timeout", 0.5)
+    (ran,) = done.data["checkpoints"][0]["evidence"]["commands"]
+    assert (ran["exit_status"], ran["timed_out"], done.status) == (0, True, 1)
+    assert stand.statuses() == ["open"]
+
+
 def test_nothing_that_a_command_leaves_behind_goes_on(stand):
     stand = stand("`exec 3> h.fifo; sleep 999 & true` passes")
     held = Fifo(stand.red / "h.fifo")
@@ -335,7 +362,7 @@ def test_a_hundred_megabytes_of_output_are_counted_and_not_kept(stand):
 
 def test_output_is_kept_without_anything_that_could_act_on_a_terminal(stand):
     stand = stand(
-        r"`printf '\033[31mred\033[0m\tx\007\000\377\n\033]0;title\007 10%%\r100%%\r\n\342\202\254'`",
+        r"`printf '\033[31mred\033[0m\tx\007\000\377\n\033]0;t\007 10%%\r100%%\r\n\342\202\254'`",
         "`head -c 5000 /dev/urandom; exit 1`",
     )
     stand.verify()

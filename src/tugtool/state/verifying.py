@@ -5,7 +5,7 @@ from __future__ import annotations
 from tugtool import jsontext
 from tugtool.state import checklist, record, ripple
 from tugtool.state.record import PlanCopy
-from tugtool.state_errors import PlanChanged
+from tugtool.state_errors import InvalidEntry, PlanChanged
 from tugtool.store import sql
 
 TYPE_CHECKING = False
@@ -54,9 +54,7 @@ def checkpoints(
             "plan_hash": record.plan_row(tx, plan)["plan_hash"],
             "items": [
                 {key: item[key] for key in ("step_anchor", "ordinal", "text", "status")}
-                for member in _members(tx, row)
-                for item in tx.all(sql.ITEMS, anchor=member)
-                if item["kind"] == "checkpoint"
+                for item in _checkpoints(tx, row)
             ],
         }
 
@@ -88,7 +86,8 @@ def verify(
         agreed = record.plan_row(tx, plan)["plan_hash"]
         if agreed != plan_hash:
             raise PlanChanged(plan, file=copy.file, agreed=agreed, found=plan_hash)
-        changed = [finding.key for finding in findings if _set(tx, plan, finding)]
+        items = {(item["step_anchor"], item["ordinal"]): item for item in _checkpoints(tx, row)}
+        changed = [finding.key for finding in findings if _set(tx, items, finding)]
         number = _leave_note(tx, anchor, summary)
         record.note(
             tx,
@@ -109,21 +108,23 @@ def verify(
         return {"lease_expires_at": until, "artifact_id": number, "at": tx.now}
 
 
-def _members(tx: Transaction, row: Row) -> list[str]:
-    if row["parent_anchor"] is not None:
-        return [row["anchor"]]
-    return [row["anchor"], *(each["anchor"] for each in tx.all(sql.SUBSTEPS, anchor=row["anchor"]))]
+def _checkpoints(tx: Transaction, row: Row) -> list[Row]:
+    members = [row["anchor"]]
+    if row["parent_anchor"] is None:
+        members += [each["anchor"] for each in tx.all(sql.SUBSTEPS, anchor=members[0])]
+    items = [item for member in members for item in tx.all(sql.ITEMS, anchor=member)]
+    return [item for item in items if item["kind"] == "checkpoint"]
 
 
-def _set(tx: Transaction, plan: str, finding: Finding) -> bool:
+def _set(tx: Transaction, items: Mapping[tuple[str, int], Row], finding: Finding) -> bool:
     """Keep the evidence, and tick the item if it passed; whether that changed its status.
 
     A failure takes no tick away: whoever looks sees both, and decides.
     """
-    items = tx.all(sql.ITEMS, anchor=finding.anchor)
-    item = next(
-        each for each in items if (each["kind"], each["ordinal"]) == ("checkpoint", finding.ordinal)
-    )
+    item = items.get((finding.anchor, finding.ordinal))
+    if item is None:
+        problem = f"{finding.anchor} has no checkpoint {finding.ordinal} in this step"
+        raise InvalidEntry(problem, command="verify")
     changes = finding.passed and item["status"] != "completed"
     tx.run(
         sql.SET_ITEM,
