@@ -9,7 +9,7 @@ import pytest
 
 from conftest import Repo, git
 from state_fixtures import KEY
-from terminals import Terminal
+from terminals import PATIENCE_SECONDS, Terminal
 from tugtool import verify
 from tugtool.plan import fingerprint
 from tugtool.state.record import PlanCopy
@@ -221,6 +221,17 @@ def test_a_plan_that_a_command_changes_is_not_ticked(stand):
     assert stand.statuses() == ["open"]
 
 
+def test_another_text_that_was_agreed_meanwhile_is_not_ticked(repo, tugcode):
+    red = repo.path / ".tugtree" / "red"
+    accept = f"echo >> {KEY} && {PYTHON} -m tugtool -C {red} state init work --force"
+    stand = Stand(repo, tugcode, plan(f"`{accept}`"))
+    refused = stand.verify()
+    assert (refused.status, refused.codes) == (1, ["E048"])
+    assert stand.statuses() == ["open"]
+    (row,) = stand.rows("select plan_hash from plans")
+    assert row["plan_hash"] == fingerprint.of((red / KEY).read_bytes())
+
+
 @pytest.mark.parametrize("hidden", ["\x1b[2K\x1b[1A", "\u202e", "\x07", "\u200b"])
 def test_a_command_that_cannot_be_shown_as_it_is_is_refused(stand, hidden):
     stand = stand(f"`touch {hidden}ran.out`", "`true`")
@@ -421,7 +432,7 @@ def nothing_came_of_it(stand: Stand, held: Fifo) -> None:
 def test_a_command_is_stopped_when_the_claim_is_lost(hanging):
     stand, running, held = hanging
     stand.ok("claim", "work", "--step", "step-1", "--force", at=stand.blue)
-    out, _ = running.communicate()
+    out, _ = running.communicate(timeout=PATIENCE_SECONDS)
     assert running.returncode == 4
     assert json.loads(out)["issues"][0]["code"] == "E060"
     nothing_came_of_it(stand, held)
