@@ -9,7 +9,7 @@ from tugtool import repository, verify
 from tugtool.cli import batch
 from tugtool.cli.output import Answer, clean, mention
 from tugtool.cli.place import Place
-from tugtool.errors import NoRepository, Usage
+from tugtool.errors import NoRepository, Usage, quoted
 from tugtool.plan import commands
 from tugtool.state import proof
 
@@ -108,7 +108,7 @@ def _issues(data: Data) -> Iterator[Data]:
             "code": "W120",
             "severity": "warning",
             "message": f"{each['step_anchor']} checkpoint {each['ordinal']}: {_said(each)}",
-            "hint": "the output of the command is in `evidence`",
+            "hint": f"tugcode state show {quoted(data['plan_path'])} --checklist",
             "anchor": each["step_anchor"],
         }
 
