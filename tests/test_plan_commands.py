@@ -46,6 +46,7 @@ LEFT = {
     "Messages recommend `state update`, not `state reset`": "no_command",
     "Line count is under 450 (`wc -l file`)": "no_command",
     "The field is set: `name`, as agreed": "no_command",
+    "The decision is made: `eventTap`": "no_command",
     "See `a b` `c d`": "no_command",
     "Manual: `make run`, then look": "no_command",
     "Manual: `make run`": "manual",

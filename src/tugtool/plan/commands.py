@@ -139,7 +139,9 @@ def _trailing(pieces: list[tuple[str, str]], tail: str) -> tuple[list[str], str]
     for number in range(len(pieces) - 1, -1, -1):
         before = pieces[number][0]
         if before.rstrip(_MARKUP).endswith(":"):
-            return [code for _, code in pieces[number:]], ""
+            codes = [code for _, code in pieces[number:]]
+            # One word there is more often a name: "the field is called: `name`".
+            return (codes if all(len(code.split()) > 1 for code in codes) else []), ""
         if not _is_joint(before):
             break
     return [], ""
