@@ -44,7 +44,7 @@ def test_exactly_what_passed_is_ticked(stand):
     assert stand.statuses() == ["completed", "open", "open", "completed"]
     numbers = ("passed", "failed", "refused", "not_run", "ticked")
     assert [done.data[name] for name in numbers] == [2, 1, 0, 1, 2]
-    assert done.codes == ["W120"]
+    assert done.codes == ["W130"]
 
 
 def test_where_all_passes_the_exit_status_is_zero_also_with_prose_beside(stand):
@@ -236,7 +236,7 @@ def test_another_text_that_was_agreed_meanwhile_is_not_ticked(repo, tugcode):
 def test_a_command_that_cannot_be_shown_as_it_is_is_refused(stand, hidden):
     stand = stand(f"`touch {hidden}ran.out`", "`true`")
     done = stand.verify()
-    assert (done.status, done.codes) == (1, ["W120"])
+    assert (done.status, done.codes) == (1, ["W130"])
     assert [each["outcome"] for each in done.data["checkpoints"]] == ["refused", "passed"]
     assert done.data["checkpoints"][0]["reason"] == "unprintable"
     assert not list(stand.red.glob("*ran.out"))

@@ -105,7 +105,7 @@ def _issues(data: Data) -> Iterator[Data]:
         if each["outcome"] not in ("failed", "refused"):
             continue
         yield {
-            "code": "W120",
+            "code": "W130",
             "severity": "warning",
             "message": f"{each['step_anchor']} checkpoint {each['ordinal']}: {_said(each)}",
             "hint": f"tugcode state show {quoted(data['plan_path'])} --checklist",

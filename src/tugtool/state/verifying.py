@@ -77,10 +77,7 @@ def verify(
     plan_hash: str,
     summary: str,
 ) -> Data:
-    """Tick what passed and keep the evidence of all; nothing, if the claim or the text is another.
-
-    `plan_hash` is that of the text whose commands were run.
-    """
+    """Tick what passed, and keep all evidence; `plan_hash`: of the text whose commands were run."""
     with store.write(plan) as tx:
         row, top = record.held(tx, plan, anchor, owner=owner, attempt=attempt, copy=copy)
         agreed = record.plan_row(tx, plan)["plan_hash"]
