@@ -66,6 +66,7 @@ TABLES = TABLE_REPO | {
     "tugtool.cli.table_people",
     "tugtool.cli.table_plan",
     "tugtool.cli.table_state",
+    "tugtool.cli.table_verify",
 }
 CONFIG = EVERY_COMMAND | IN_A_REPOSITORY | TABLE_REPO | {"tugtool.cli.repo"}
 HELP = EVERY_COMMAND | TABLES | {"tugtool.cli.help"}
@@ -195,6 +196,10 @@ RUNS = {
         {"place", "state"},
     ),
     "state complete": (FORCED, {"place", "state"}),
+    "state verify": (
+        ["state", "verify", "small", "step-1", "--yes"],
+        {"batch", "place", "state_verify"},
+    ),
     "state ready": (["state", "ready", "small"], {"place", "state_look"}),
     "state why": (["state", "why", "small", "step-1"], {"place", "state_history"}),
     "state log": (["state", "log", "small"], {"place", "state_history"}),

@@ -80,6 +80,7 @@ def _every() -> tuple[Command, ...]:
         table_plan,
         table_repo,
         table_state,
+        table_verify,
     )
 
     return (
@@ -88,6 +89,7 @@ def _every() -> tuple[Command, ...]:
         *table_look.COMMANDS,
         *table_people.COMMANDS,
         *table_state.COMMANDS,
+        *table_verify.COMMANDS,
         *table_git.COMMANDS,
         *table_commit.COMMANDS,
         *table_merge.COMMANDS,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tugtool.state.revising import diff, revise
     from tugtool.state.setup import init
     from tugtool.state.upkeep import archive, export
+    from tugtool.state.verifying import verify
     from tugtool.state.views import ready, show
 
 _HOMES = {
@@ -57,6 +58,7 @@ _HOMES = {
     "stats": "counting",
     "status": "overview",
     "update": "checklist",
+    "verify": "verifying",
     "why": "explaining",
 }
 
@@ -89,6 +91,7 @@ __all__ = [
     "stats",
     "status",
     "update",
+    "verify",
     "why",
 ]
 
