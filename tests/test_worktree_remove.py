@@ -10,6 +10,7 @@ import pytest
 
 from conftest import Repo, git
 from state_fixtures import KEY, markdown
+from tugtool.git_errors import NotRemoved
 from tugtool.repository import discover
 from tugtool.store import open_store
 from tugtool.worktree import proof, removing, survey
@@ -411,6 +412,23 @@ def test_a_branch_that_moved_since_it_was_looked_at_stays(yard):
     store.close()
     assert data["branch_removed"] is False
     assert yard.refs()[f"refs/heads/{data['branch_name']}"] == late
+
+
+def test_a_file_that_was_written_since_it_was_looked_at_stays_whatever_the_settings(yard):
+    """Git looks once more, and a person may have told it to overlook new files."""
+    yard = yard()
+    path = yard.create()
+    yard.repo.git("config", "status.showUntrackedFiles", "no")
+    repo = discover(str(yard.root))
+    store = open_store(f"sqlite://{yard.root / '.tugtool' / 'state.db'}")
+    tree = survey.trees(repo, store)[0]
+    seen = proof.look(repo, store, tree, cwd=str(yard.root))
+    (path / "late").write_text("x")
+    with pytest.raises(NotRemoved, match="untracked"):
+        removing.Removing(repo, store, tree, seen, force=False).run()
+    store.close()
+    assert (path / "late").read_text() == "x"
+    assert yard.rows("select * from intents") == []
 
 
 # -- cleanup ---------------------------------------------------------------------------

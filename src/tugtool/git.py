@@ -86,13 +86,13 @@ def attempt(
     return _spawn(["git", *PLAIN, *more, "-C", cwd, *arguments], environment, given)
 
 
-def patiently(*arguments: str, cwd: str, seconds: float = 5) -> str:
+def patiently(*arguments: str, cwd: str, seconds: float = 5, settings: Iterable[str] = ()) -> str:
     """As `run`; while another git holds a lock file, it is tried again for so many seconds."""
     # Not at the top: most commands load this module and never start git.
     from tugtool import clock
 
     for last in clock.tries(seconds):
-        done = attempt(*arguments, cwd=cwd)
+        done = attempt(*arguments, cwd=cwd, settings=settings)
         if last or not (done.status and _is_locked(done.said)):
             break
     if done.status:

@@ -6,7 +6,9 @@ import os
 
 from tugtool import crash, git
 from tugtool.branches import Branch, Landscape
+from tugtool.errors import GitFailed
 from tugtool.state import merging
+from tugtool.worktree import survey
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,10 +62,15 @@ def _in_use(repo: Repository, store: Store, branch: Branch, tip: str) -> str | N
     held = merging.claim_in(store, os.path.realpath(branch.worktree))
     if held is not None:
         return f"{held[1]} of {held[0]} is claimed there"
-    changed = git.attempt("status", "--porcelain", "-z", cwd=branch.worktree)
-    if changed.status or changed.out:
-        return "there is uncommitted work"
-    return None
+    return "there is uncommitted work" if _is_dirty(branch.worktree) else None
+
+
+def _is_dirty(worktree: str) -> bool:
+    """Whether anything there is not committed; also where git cannot tell."""
+    try:
+        return bool(survey.changes(worktree))
+    except GitFailed:
+        return True
 
 
 def _remove(repo: Repository, branch: Branch) -> str | None:
@@ -71,7 +78,7 @@ def _remove(repo: Repository, branch: Branch) -> str | None:
     if branch.worktree is not None:
         there = os.path.isdir(branch.worktree)
         words = ["remove", "--", branch.worktree] if there else ["prune"]
-        done = git.attempt("worktree", *words, cwd=repo.root)
+        done = git.attempt("worktree", *words, cwd=repo.root, settings=survey.SEES_ALL)
         if done.status:
             return done.said.strip()
     # Only if it still stands there: a commit made this instant must not be lost.

@@ -156,7 +156,7 @@ class Removing:
         forced = self.force or (self.tree.exists and submodules.any_in(self.tree.path))
         words = ["worktree", "remove", *(["--force"] if forced else []), self.tree.path]
         try:
-            git.patiently(*words, cwd=self.repo.root)
+            git.patiently(*words, cwd=self.repo.root, settings=survey.SEES_ALL)
         except GitFailed as error:
             raise self._stays(error.message) from error
 

@@ -26,6 +26,9 @@ BRANCHES = "tugplan/"
 _FOREIGN = "tugdash/"
 #: `git merge-tree --write-tree` came with this one.
 OLDEST_GIT = (2, 38)
+#: For git, whenever it is to remove a worktree: it looks for itself whether it is clean, and
+#: a person's own settings may hide from it what is there.
+SEES_ALL = ("status.showUntrackedFiles=normal", "diff.ignoreSubmodules=none")
 #: Worktrees of large repositories take seconds each, and many may be asked for at once.
 LOCK_SECONDS = 300
 
