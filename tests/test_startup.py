@@ -114,6 +114,7 @@ COMMIT = (STATE - {"tugtool.cli.state"}) | {
     "tugtool.crash",
     "tugtool.git_errors",
     "tugtool.intent",
+    "tugtool.lingering",
     "tugtool.log",
     "tugtool.message",
     "tugtool.state.finishing",

@@ -74,6 +74,7 @@ def commit(site: Site, plan: str, anchor: str, work: Work, *, attempt: int | Non
         made = earlier.made(site)
         same = (earlier.plan, earlier.anchor, earlier.attempt) == (plan, anchor, step.attempt)
         if made is not None and same and not step.completed:
+            issues += _oddities(site, earlier, made)
             return _finish(site, earlier, made, issues, recovered=True)
         issues.append(_settle(site, earlier, made))
     if step.completed:
@@ -183,7 +184,14 @@ def _made(site: Site, intent: Intent, text: str) -> Commit:
 def _committed(site: Site, intent: Intent, text: str) -> Commit:
     # Verbatim: lines that begin with # are the caller's, and no comments.
     words = ("commit", "--quiet", "--cleanup=verbatim", "--allow-empty", "--file=-")
-    done = git.attempt(*words, cwd=site.top, given=text, settings=("i18n.commitEncoding=UTF-8",))
+    # It gets no message before it is written down: killed before that, it commits nothing.
+    done = git.attempt(
+        *words,
+        cwd=site.top,
+        given=text,
+        settings=("i18n.commitEncoding=UTF-8",),
+        started=site.note.write,
+    )
     since = tree.commits(site.top, intent.head)
     made = tree.carrying(since, intent.plan, intent.claim)
     if made is None and not done.status:

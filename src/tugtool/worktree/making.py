@@ -219,7 +219,7 @@ class _Making:
         # The empty last word: only if there is no such branch.
         git.patiently("update-ref", *said, ref, self.start, "", cwd=self.repo.root)
         crash.point("create.branch")
-        git.patiently("worktree", "add", "--quiet", self.path, self.branch, cwd=self.repo.root)
+        self._check_out()
         crash.point("create.worktree")
         self._verify()
         self._init()
@@ -227,6 +227,12 @@ class _Making:
         row = self._record()
         crash.point("create.recorded")
         return row
+
+    def _check_out(self) -> None:
+        words = ("worktree", "add", "--quiet", self.path, self.branch)
+        note = survey.at_work(self.repo)
+        git.patiently(*words, cwd=self.repo.root, started=note.write)
+        note.drop()
 
     def _verify(self) -> None:
         """What git made is what was asked for: a half-made one acts on the repository around."""

@@ -7,6 +7,7 @@ import os
 from tugtool import base, git, holder, landed
 from tugtool.errors import GitUnusable
 from tugtool.git_errors import InTheWay
+from tugtool.lingering import Note
 from tugtool.state.record import storable
 from tugtool.store import sql, sql_git
 from tugtool.store.queue import Queue
@@ -87,6 +88,11 @@ def lock(repo: Repository) -> Queue:
     directory = os.path.join(repo.common_dir, "tugtool")
     files.make_directory(directory)
     return Queue(os.path.join(directory, "worktrees.lock"), busy_seconds=LOCK_SECONDS)
+
+
+def at_work(repo: Repository) -> Note:
+    """Where it is written down which git is making a worktree; the caller has the lock."""
+    return Note(os.path.join(repo.common_dir, "tugtool", "worktrees.git"))
 
 
 def require_git() -> None:
