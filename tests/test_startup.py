@@ -113,6 +113,7 @@ COMMIT = (STATE - {"tugtool.cli.state"}) | {
     "tugtool.commit",
     "tugtool.crash",
     "tugtool.git_errors",
+    "tugtool.index",
     "tugtool.intent",
     "tugtool.lingering",
     "tugtool.log",

@@ -168,7 +168,7 @@ def _made(site: Site, intent: Intent, text: str) -> Commit:
         crash.point("commit.rotated")
         intent.change.write()
         crash.point("commit.logged")
-        git.run("add", "--all", cwd=site.top)
+        tree.add_all(site.top, site.git_dir)
         crash.point("commit.added")
         made = _committed(site, intent, text)
     except TugError:

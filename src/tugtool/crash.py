@@ -32,6 +32,8 @@ POINTS: dict[str, str] = {
     "commit.committed": "git has the commit; the state does not know",
     "commit.completed": "the step is completed; the intent is still recorded",
     "merge.intent": "all is put together and written down; nothing has moved",
+    "merge.locked": "the main worktree's index is locked; nothing has moved",
+    "merge.advanced": "the base branch and the files have moved; the index has not",
     "merge.moved": "the base branch and the main worktree have moved; it is not recorded",
     "merge.recorded": "the merge is recorded; its worktrees and branches are still there",
     "merge.tidied": "a worktree and its branch are gone; others may be left",

@@ -93,10 +93,13 @@ class Intent:
         )
         found.created_at, found._seen = row["created_at"], row["detail"]
         # The process itself, or the git that it started and that was not killed with it.
-        pid = lingering.running(detail["process"]) or site.note.running()
+        staging = tree.staging(site.git_dir)
+        pid = lingering.running(detail["process"]) or site.note.running() or staging.busy()
         if pid is not None or not found._change(site, lingering.process(os.getpid())):
             reason = f"has another commit under way, for {found.anchor}"
             raise CommitRefused(site.top, reason, anchor=found.anchor, pid=pid)
+        if staging.is_left():
+            staging.end()
         return found
 
     def record(self, tx: Transaction, site: Site) -> None:

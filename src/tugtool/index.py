@@ -1,0 +1,102 @@
+"""A worktree's index, changed by a git that may be killed without leaving it locked for ever.
+
+A git that is killed leaves its lock behind, and nobody can tell whose it is. So git gets an
+index of its own, and the worktree's is locked by a file that says who we are: whoever comes
+after a crash knows that nobody is at it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from tugtool import files, git, holder, jsontext, lingering
+from tugtool.errors import Unreadable
+
+
+class Index:
+    """The index in a git directory, and one that is ours alone."""
+
+    __slots__ = ("_lock", "_note", "own", "path")
+
+    def __init__(self, git_dir: str, own: str) -> None:
+        self.path = os.path.join(git_dir, "index")
+        self.own = os.path.join(git_dir, own)
+        self._lock = f"{self.path}.lock"
+        self._note = lingering.Note(f"{self.own}.git")
+
+    def lock(self) -> bool:
+        """As git does it: from now on nobody else changes it; False if somebody is at it."""
+        mine = f"{self._lock}.{os.urandom(6).hex()}"
+        facts = {"tugtool": 1, "process": lingering.process(os.getpid())}
+        try:
+            with open(mine, "x", encoding="utf-8") as file:
+                file.write(jsontext.encode(facts))
+            # With its text, or not at all.
+            os.link(mine, self._lock)
+        except FileExistsError:
+            return False
+        finally:
+            if os.path.lexists(mine):
+                os.unlink(mine)
+        return True
+
+    def locked_by(self) -> str:
+        """What git says where it finds the lock."""
+        return f"Unable to create '{self._lock}': File exists."
+
+    def copy(self) -> None:
+        """Ours becomes what the worktree's is."""
+        self._forget()
+        if os.path.exists(self.path):
+            # Git never writes into the file, it puts a new one there.
+            os.link(self.path, self.own)
+
+    def run(self, *words: str, cwd: str) -> git.Done:
+        """Git with our index; while it runs it can be seen that it does."""
+        return git.attempt(*words, cwd=cwd, index=self.own, started=self._note.write)
+
+    def install(self) -> None:
+        """The worktree's becomes what ours is, if there still is one."""
+        if os.path.lexists(self.own):
+            os.rename(self.own, self.path)
+
+    def end(self) -> None:
+        """All is done or undone: it is anybody's again."""
+        self._forget()
+        self._note.drop()
+        if self.is_locked():
+            os.unlink(self._lock)
+
+    def busy(self) -> int | None:
+        """The process that has locked it, or works with ours, if it is not this one."""
+        return lingering.running(self._process()) or self._note.running()
+
+    def is_locked(self) -> bool:
+        """Whether it is locked by us, now or before somebody died."""
+        return self._process() is not None
+
+    def is_left(self) -> bool:
+        """Whether whoever locked it provably no longer runs, also by a restart since."""
+        process = self._process()
+        if process is None or self._note.running() is not None:
+            return False
+        here = holder.place()
+        restarted = process["host"] == here["host"] and process["boot"] != here["boot"]
+        return restarted or holder.is_gone(process)
+
+    def _forget(self) -> None:
+        for path in (self.own, f"{self.own}.lock"):
+            if os.path.lexists(path):
+                os.unlink(path)
+
+    def _process(self) -> dict[str, object] | None:
+        import json  # Only where something is locked.
+
+        try:
+            facts = json.loads(files.read(self._lock, max_bytes=4096)) if self._there() else None
+        except (Unreadable, ValueError):
+            return None
+        return facts["process"] if isinstance(facts, dict) and "tugtool" in facts else None
+
+    def _there(self) -> bool:
+        return os.path.lexists(self._lock)
