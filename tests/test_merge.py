@@ -624,6 +624,20 @@ def test_killed_at_one_point_after_the_other_it_is_still_finished(done):
     work.ends_well()
 
 
+def test_a_git_that_was_killed_while_it_deleted_a_worktree_is_gone_on_with(done):
+    work = done(("1", "2"), 1, 2)
+    work.process("merge", "work", crash="merge.recorded")
+    trees = [work.repo.path / ".tugtree" / f"tugplan__work-2026022{n}" for n in (1, 2)]
+    for tree in trees:
+        (tree / ".git").unlink()
+    (trees[0] / "code.py").unlink()
+    (trees[1] / "mine").write_text("x\n")
+    data = work.merge()
+    assert data["removed_worktrees"] == [str(trees[0])]
+    assert [each["worktree_path"] for each in data["left"]] == [str(trees[1])]
+    assert (trees[1] / "mine").read_text() == "x\n"
+
+
 def test_a_dry_run_after_a_crash_shows_what_is_left_and_does_nothing(done):
     work = done(("1",), 1)
     work.process("merge", "work", crash="merge.moved")

@@ -202,6 +202,28 @@ def test_work_done_between_a_crash_and_the_next_try_is_saved_too(yard):
     yard.repo.git("merge-base", "--is-ancestor", first, second)
 
 
+@pytest.mark.parametrize("prepare", [_landed, _forced])
+@pytest.mark.parametrize("command", ["remove", "cleanup"])
+def test_a_git_that_was_killed_while_it_deleted_files_is_gone_on_with(yard, prepare, command):
+    yard = yard()
+    path, words = prepare(yard)
+    crashed(yard.root, "remove.salvaged" if words else "remove.intent", "worktree", "remove",
+            path.name, *words)  # fmt: skip
+    for name in (".git", "code.txt"):
+        (path / name).unlink()
+    if command == "cleanup" and not words:
+        yard.ok("worktree", "cleanup")
+    else:
+        (path / "mine").write_text("x")
+        assert "does not know" in yard.refused("E034", "worktree", "remove", path.name, *words)
+        (path / "mine").unlink()
+        yard.ok("worktree", "remove", path.name, *words)
+    found = end(yard)
+    assert (found["refs"], found["git"]) == (["refs/heads/main"], [yard.root.name])
+    assert found["files"] == found["rows"] == found["intents"] == found["held"] == []
+    fsck(yard.root)
+
+
 def test_cleanup_finishes_a_removal_that_was_cut_short(yard):
     yard = yard()
     path, _ = _landed(yard)

@@ -8,7 +8,7 @@ from tugtool import crash, git
 from tugtool.branches import Branch, Landscape
 from tugtool.errors import GitFailed
 from tugtool.state import merging
-from tugtool.worktree import survey
+from tugtool.worktree import leftover, survey
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,8 +57,11 @@ def _in_use(repo: Repository, store: Store, branch: Branch, tip: str) -> str | N
         return None
     if branch.worktree == repo.root:
         return "the main worktree has it checked out"
-    if not os.path.isdir(branch.worktree):
+    # Of a removal that was killed only the rest is left to do.
+    if not os.path.isdir(branch.worktree) or leftover.clear(repo, branch.worktree, tip):
         return None
+    if not os.path.lexists(os.path.join(branch.worktree, ".git")):
+        return "a directory is there that git does not know as a worktree"
     held = merging.claim_in(store, os.path.realpath(branch.worktree))
     if held is not None:
         return f"{held[1]} of {held[0]} is claimed there"
