@@ -266,6 +266,35 @@ def test_a_git_that_outlives_its_command_is_waited_for_and_its_commit_used(bench
     assert (b.intents(), b.git("status", "--porcelain")) == ([], "")
 
 
+def test_a_git_that_is_killed_with_its_command_while_it_adds_leaves_no_lock(bench):
+    b = begun(bench, "plain")
+    reached = b.repo.path / "reached"
+    os.mkfifo(reached)
+    wait = f"mkdir {b.repo.path}/first 2>/dev/null && echo > {reached} && tail -f /dev/null"
+    b.git("config", "filter.slow.clean", f"{wait}; cat")
+    b.write({".gitattributes": "two filter=slow\n"})
+    # To be looked at anew.
+    os.utime(b.red / "two", (1, 1))
+    before = b.git("ls-files", "--stage")
+    busy = subprocess.Popen(
+        [sys.executable, "-m", "tugtool", *b.words("step-2")],
+        cwd=b.red,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    reached.read_text()
+    assert b.commit_json("step-2").codes == ["E080"]
+    os.killpg(busy.pid, signal.SIGKILL)
+    busy.wait()
+    assert b.git("ls-files", "--stage") == before
+    b.done("step-2")
+    assert b.entries() == ["step-2: Part 2", "step-1: Part 1"]
+    assert (b.intents(), b.git("status", "--porcelain")) == ([], "")
+    inside = [each.name for each in (b.repo.path / ".git/worktrees/red").iterdir()]
+    assert [name for name in inside if "tugtool" in name or "lock" in name] == []
+
+
 def test_a_commit_whose_trailers_a_hook_took_away_is_known_by_its_entry(bench):
     b = begun(bench, "plain")
     b.hook("commit-msg", "echo nothing of yours > $1")

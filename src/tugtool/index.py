@@ -16,13 +16,15 @@ from tugtool.errors import Unreadable
 class Index:
     """The index in a git directory, and one that is ours alone."""
 
-    __slots__ = ("_lock", "_note", "own", "path")
+    __slots__ = ("_held", "_lock", "_note", "own", "path")
 
     def __init__(self, git_dir: str, own: str) -> None:
         self.path = os.path.join(git_dir, "index")
         self.own = os.path.join(git_dir, own)
         self._lock = f"{self.path}.lock"
         self._note = lingering.Note(f"{self.own}.git")
+        #: Our lock, told from one that somebody put in its place.
+        self._held: tuple[int, int] | None = None
 
     def lock(self) -> bool:
         """As git does it: from now on nobody else changes it; False if somebody is at it."""
@@ -33,6 +35,7 @@ class Index:
                 file.write(jsontext.encode(facts))
             # With its text, or not at all.
             os.link(mine, self._lock)
+            self._held = _identity(mine)
         except FileExistsError:
             return False
         finally:
@@ -64,8 +67,10 @@ class Index:
         """All is done or undone: it is anybody's again."""
         self._forget()
         self._note.drop()
-        if self.is_locked():
+        held = self._held is not None and self._held == _identity(self._lock)
+        if held or (self._held is None and self.is_locked()):
             os.unlink(self._lock)
+        self._held = None
 
     def busy(self) -> int | None:
         """The process that has locked it, or works with ours, if it is not this one."""
@@ -100,3 +105,11 @@ class Index:
 
     def _there(self) -> bool:
         return os.path.lexists(self._lock)
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
