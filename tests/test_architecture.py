@@ -96,7 +96,7 @@ SIDEWAYS = {
     "tidying": ("branches", "state", "worktree"),
     "state": ("state",),
     "store": ("store",),
-    "worktree": ("base", "init", "landed", "salvage", "state", "worktree"),
+    "worktree": ("advancing", "base", "init", "landed", "salvage", "state", "worktree"),
     "cli": ("cli",),
     "__main__": ("cli",),
 }

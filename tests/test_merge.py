@@ -687,16 +687,23 @@ def test_a_git_that_is_killed_while_it_changes_files_is_gone_on_with(stopped):
     assert all(work.is_on_main(commit) for commit in work.commits.values())
 
 
-@pytest.mark.parametrize("name", ["code.py", "1-0.txt"])
-def test_what_a_person_does_to_the_files_after_a_crash_is_not_taken_for_git_s(stopped, name):
+def test_what_a_person_does_to_a_file_of_git_s_after_a_crash_is_not_taken_for_git_s(stopped):
     work = stopped()
-    work.repo.write({name: "mine\n"})
-    assert name in work.refuses()
-    assert (work.repo.path / name).read_text() == "mine\n"
-    if name == "code.py":
-        work.repo.git("checkout-index", "--force", name)
-    else:
-        (work.repo.path / name).unlink()
+    work.repo.write({"1-0.txt": "mine\n"})
+    assert "1-0.txt" in work.refuses()
+    assert (work.repo.path / "1-0.txt").read_text() == "mine\n"
+    (work.repo.path / "1-0.txt").unlink()
+    work.merge()
+    work.ends_well()
+
+
+def test_what_a_person_does_to_another_file_after_a_crash_is_left_alone(stopped):
+    work = stopped()
+    work.repo.write({"code.py": "mine\n"})
+    answer = work.run("merge", "work", "--json")
+    assert "uncommitted changes: code.py" in answer.out
+    assert (half_way(work), (work.repo.path / "code.py").read_text()) == ([], "mine\n")
+    work.repo.git("checkout-index", "--force", "code.py")
     work.merge()
     work.ends_well()
 

@@ -1,4 +1,4 @@
-"""The main worktree goes forward to a commit: all of it, or as if nothing had been tried.
+"""A worktree goes forward to a commit: all of it, or as if nothing had been tried.
 
 What a git that was killed on the way has left is told from what a person did since.
 """
@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import os
 
-from tugtool import crash, git
+from tugtool import git
 from tugtool.errors import listing
 from tugtool.index import Index
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from tugtool.repository import Repository
+    Point = Callable[[], None]
 
 #: Whatever is set for merges (squash, no-commit, stash), this one is a step forward.
 _PLAIN = ("--ff-only", "--no-squash", "--commit", "--no-autostash", "--no-stat", "--quiet")
@@ -31,27 +31,47 @@ class Stuck(Exception):
         self.files = files
 
 
+def _index(git_dir: str) -> Index:
+    return Index(git_dir, "tugtool-advance")
+
+
+def left_off(top: str, git_dir: str) -> Advance | None:
+    """The way that somebody is on, or was when they died; None where nobody is."""
+    about = _index(git_dir).about()
+    return Advance(top, git_dir, about["head"], about["result"]) if "result" in about else None
+
+
 class Advance:
     """From one commit to another that has it behind it; the caller has written that down."""
 
-    def __init__(self, repo: Repository, head: str, result: str) -> None:
-        self.root, self.head, self.result = repo.root, head, result
-        self._index = Index(repo.common_dir, "tugtool-merge")
+    def __init__(self, top: str, git_dir: str, head: str, result: str) -> None:
+        self.root, self.head, self.result = top, head, result
+        self._index = _index(git_dir)
 
-    def run(self) -> git.Done:
-        """Go; if git does not let us, everything is as it was, and it has said why."""
-        if not self._index.lock():
+    def run(self, *, locked: Point, advanced: Point, seconds: float = 0) -> git.Done:
+        """Go; if git does not let us, everything is as it was, and it has said why.
+
+        The points are reached when the index is locked, and when git has done its part; for
+        a lock of another git it waits so many seconds.
+        """
+        if not self._locked(seconds):
             return git.Done(128, "", self._index.locked_by())
-        crash.point("merge.locked")
+        locked()
         self._index.copy()
         done = self._index.run("merge", *_PLAIN, self.result, cwd=self.root)
-        crash.point("merge.advanced")
+        advanced()
         if done.status:
             done = self._stepped_back(done)
         else:
             self._index.install()
         self._index.end()
         return done
+
+    def _locked(self, seconds: float) -> bool:
+        from tugtool import clock
+
+        about = {"head": self.head, "result": self.result}
+        return any(self._index.lock(**about) for _ in clock.tries(seconds))
 
     def _stepped_back(self, done: git.Done) -> git.Done:
         """Git changes the files before it moves the branch, and a hook may forbid the latter."""
@@ -63,19 +83,16 @@ class Advance:
             return git.Done(done.status, done.out, said)
         return done
 
-    def is_unfinished(self) -> bool:
-        """Whether somebody died on the way, and what they left is still there."""
-        return self._index.is_locked()
-
     def busy(self) -> int | None:
         """The process that is on the way just now."""
         return self._index.busy()
 
-    def finish(self, *, arrived: bool) -> None:
+    def finish(self) -> None:
         """Bring what somebody left to its end, or back; Stuck if that is not safe."""
         if not self._index.is_left():
             raise Stuck([f"{self._index.path}.lock"])
-        if arrived:
+        words = ("merge-base", "--is-ancestor", self.result, "HEAD")
+        if git.attempt(*words, cwd=self.root).status == 0:
             self._index.install()
         else:
             self._roll_back()
@@ -85,12 +102,12 @@ class Advance:
         """Make the files what the index says, if all that differs is git's doing."""
         added = self._listed("diff-tree", "-r", *_NAMES, "--diff-filter=A", self.head, self.result)
         touched = set(self._listed("diff-tree", "-r", *_NAMES, self.head, self.result))
-        changed = set(self._listed("diff", *_NAMES))
+        # What git was not to change is a person's own, and stays as it is.
+        changed = touched.intersection(self._listed("diff", *_NAMES))
         new = [name for name in added if os.path.lexists(self._path(name))]
         strange = [name for name in self._neither({*changed, *new}) if not self._is_part(name)]
-        strange += changed - touched
         if strange:
-            raise Stuck(sorted(set(strange)))
+            raise Stuck(sorted(strange))
         for name in new:
             self._delete(name)
         given = "".join(f"{name}\0" for name in sorted(changed))

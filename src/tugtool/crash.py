@@ -24,6 +24,8 @@ POINTS: dict[str, str] = {
     "remove.branch": "the branch is gone",
     "remove.released": "its claims are released; its row and the intent are still there",
     "sync.previewed": "the merges are prepared as commits that nothing leads to",
+    "sync.locked": "the worktree's index is locked; nothing has moved",
+    "sync.advanced": "the branch and the files have moved; the index has not",
     "sync.merged": "the worktree and its branch have them",
     "commit.intent": "the intent is recorded; nothing else was touched",
     "commit.rotated": "the log is in the archive, if it was over its limits",

@@ -26,10 +26,13 @@ class Index:
         #: Our lock, told from one that somebody put in its place.
         self._held: tuple[int, int] | None = None
 
-    def lock(self) -> bool:
-        """As git does it: from now on nobody else changes it; False if somebody is at it."""
+    def lock(self, **about: str) -> bool:
+        """As git does it: from now on nobody else changes it; False if somebody is at it.
+
+        `about` is for whoever finds the lock after a crash.
+        """
         mine = f"{self._lock}.{os.urandom(6).hex()}"
-        facts = {"tugtool": 1, "process": lingering.process(os.getpid())}
+        facts = {"tugtool": about, "process": lingering.process(os.getpid())}
         try:
             with open(mine, "x", encoding="utf-8") as file:
                 file.write(jsontext.encode(facts))
@@ -94,17 +97,25 @@ class Index:
             if os.path.lexists(path):
                 os.unlink(path)
 
+    def about(self) -> dict[str, str]:
+        """What whoever locked it has said; nothing, if it was not us."""
+        found = self._facts().get("tugtool")
+        return found if isinstance(found, dict) else {}
+
     def _process(self) -> dict[str, object] | None:
+        found = self._facts().get("process")
+        return found if isinstance(found, dict) else None
+
+    def _facts(self) -> dict[str, object]:
+        if not os.path.lexists(self._lock):
+            return {}
         import json  # Only where something is locked.
 
         try:
-            facts = json.loads(files.read(self._lock, max_bytes=4096)) if self._there() else None
+            facts = json.loads(files.read(self._lock, max_bytes=4096))
         except (Unreadable, ValueError):
-            return None
-        return facts["process"] if isinstance(facts, dict) and "tugtool" in facts else None
-
-    def _there(self) -> bool:
-        return os.path.lexists(self._lock)
+            return {}
+        return facts if isinstance(facts, dict) and "tugtool" in facts else {}
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from tugtool import crash, git, history, tidying, trailers
+from tugtool import advancing, crash, git, history, tidying, trailers
 from tugtool.advancing import Advance, Stuck
 from tugtool.errors import listing, quoted
 from tugtool.evidence import Evidence
@@ -51,7 +51,8 @@ def merge(
         reason = f"this is {repo.worktree}, and merging is done in the main worktree, {repo.root}"
         raise MergeRefused(plan, reason=reason, hint=f"cd {quoted(repo.root)}")
     facts, begun = merging.facts(store, plan, repo.root)
-    left_off = _left_off(repo, plan, begun, dry_run=dry_run)
+    _recover(repo, plan, dry_run=dry_run)
+    left_off = _left_off(repo, plan, begun)
     if left_off is not None:
         script, resumed = left_off, True
     else:
@@ -68,7 +69,7 @@ def merge(
     return {**answer, **_conclude(repo, store, facts, script, actor)}
 
 
-def _left_off(repo: Repository, plan: str, begun: Row | None, *, dry_run: bool) -> Data | None:
+def _left_off(repo: Repository, plan: str, begun: Row | None) -> Data | None:
     """The merge that was begun, if the base branch has moved and the rest is to be done."""
     if begun is None:
         return None
@@ -78,9 +79,7 @@ def _left_off(repo: Repository, plan: str, begun: Row | None, *, dry_run: bool) 
     base, result = f"refs/heads/{script['base_branch']}", script["result"]
     if not is_commit(repo.root, result) or not is_commit(repo.root, base):
         return None
-    arrived = is_ancestor(repo.root, result, base)
-    _recover(repo, plan, Advance(repo, begun["head"], result), arrived=arrived, dry_run=dry_run)
-    if not arrived:
+    if not is_ancestor(repo.root, result, base):
         return None
     if begun["plan_path"] != plan:
         other = begun["plan_path"]
@@ -89,20 +88,19 @@ def _left_off(repo: Repository, plan: str, begun: Row | None, *, dry_run: bool) 
     return script
 
 
-def _recover(
-    repo: Repository, plan: str, advance: Advance, *, arrived: bool, dry_run: bool
-) -> None:
+def _recover(repo: Repository, plan: str, *, dry_run: bool) -> None:
     """Finish or undo what a git that was stopped has left in the main worktree."""
+    advance = advancing.left_off(repo.root, repo.common_dir)
+    if advance is None:
+        return
     pid = advance.busy()
     if pid is not None:
         raise MergeRefused(plan, reason=f"a merge is under way, process {pid}", pid=pid)
-    if not advance.is_unfinished():
-        return
     if dry_run:
         reason = "a merge was stopped while it changed files; the next one puts them right"
         raise MergeRefused(plan, reason=reason, hint=f"tugcode merge {quoted(plan)}")
     try:
-        advance.finish(arrived=arrived)
+        advance.finish()
     except Stuck as stuck:
         reason = f"a merge was stopped while it changed files, and others have changed since: \
 {listing(stuck.files)}"
@@ -274,7 +272,11 @@ def _move(repo: Repository, store: Store, plan: str, script: Data) -> None:
     kept = merging.begin(store, plan, repo.root, head=script["head"], detail=script)
     crash.point("merge.intent")
     if script["result"] != script["head"]:
-        done = Advance(repo, script["head"], script["result"]).run()
+        advance = Advance(repo.root, repo.common_dir, script["head"], script["result"])
+        done = advance.run(
+            locked=lambda: crash.point("merge.locked"),
+            advanced=lambda: crash.point("merge.advanced"),
+        )
         if done.status:
             merging.give_up(store, plan, repo.root, kept)
             said = (done.said.strip() or done.out.strip()) or "it said nothing"
