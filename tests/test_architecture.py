@@ -72,7 +72,7 @@ LAYERS = {
 }
 #: Within a layer, who may import whom. Whoever is not here imports only from below.
 SIDEWAYS = {
-    "commit": ("intent", "log", "message", "state", "trailers", "tree"),
+    "commit": ("intent", "log", "message", "state", "trailers", "tree", "worktree"),
     "intent": ("log", "state", "tree"),
     "message": ("trailers",),
     "tree": ("trailers",),

@@ -46,6 +46,14 @@ def test_a_lock_that_came_in_the_place_of_ours_stays(place):
     index.end()
 
 
+def test_the_lock_of_another_undertaking_is_not_this_one_s(place):
+    Index(str(place), "other").lock(result="x")
+    index = Index(str(place), "own")
+    assert (index.lock(), index.is_locked(), index.about()) == (False, False, {})
+    index.end()
+    assert Index(str(place), "other").about() == {"result": "x"}
+
+
 def test_what_is_added_to_ours_is_not_in_the_worktree_s_before_it_is_installed(repo, place):
     index = Index(str(place), "own")
     repo.write({"new": "x\n"})

@@ -9,7 +9,7 @@ import pytest
 
 from conftest import Repo, git
 from state_fixtures import KEY
-from worktree_fixtures import Yard, fsck, process
+from worktree_fixtures import Yard, crashed, fsck, process
 
 
 def head(path: Path) -> str:
@@ -312,3 +312,22 @@ def test_a_git_that_is_killed_while_it_changes_files_is_gone_on_with(spread):
     assert len(list(third.glob("one-*.txt"))) == 9
     assert git("status", "--porcelain", cwd=third) == " M code.txt\n?? loose\n"
     assert (third / "code.txt").read_text() == (third / "loose").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("point", ["sync.locked", "sync.advanced"])
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_commit_after_a_sync_that_was_killed_puts_it_right_first(spread, point, begun):
+    yard, paths, commits = spread({"one": "1"}, {"two": "2"})
+    third = paths[2]
+    yard.ok("state", "claim", "work", "--step", "step-3", at=third)
+    words = ("commit", "--plan=work", "--step=step-3", "--message=x")
+    if begun:
+        crashed(third, "commit.added", *words)
+    crashed(third, point, "worktree", "sync")
+    (third / "own").write_text("x")
+    done = yard.ok(*words, at=third)
+    assert (done["completed"], "own" in done["files_staged"]) == (True, True)
+    assert {"one", "two"}.isdisjoint(done["files_staged"])
+    assert all(has(third, commit) == (point == "sync.advanced") for commit in commits)
+    assert git("status", "--porcelain", cwd=third) == ""
+    fsck(yard.root)

@@ -7,6 +7,8 @@ was, and everything starts over.
 
 from __future__ import annotations
 
+import os
+
 from tugtool import crash, git, log, message, state, trailers, tree
 from tugtool.errors import GitFailed, TugError, quoted
 from tugtool.git_errors import CommitRefused
@@ -112,6 +114,11 @@ def _commit(
     site: Site, plan: str, anchor: str, work: Work, step: _Step, issues: list[Data]
 ) -> Data:
     """The work itself; nothing is under way any more."""
+    if os.path.lexists(os.path.join(site.git_dir, "index.lock")):
+        # Perhaps a sync was killed here: what it left must not be committed as it stands.
+        from tugtool.worktree import syncing
+
+        syncing.mend(site.top)
     found = tree.look(site.top, site.git_dir)
     found.refuse_unfit()
     claim = trailers.claim(anchor, plan_hash=step.plan_hash, attempt=step.attempt)

@@ -32,7 +32,8 @@ class Index:
         `about` is for whoever finds the lock after a crash.
         """
         mine = f"{self._lock}.{os.urandom(6).hex()}"
-        facts = {"tugtool": about, "process": lingering.process(os.getpid())}
+        process = lingering.process(os.getpid())
+        facts = {"tugtool": about, "own": os.path.basename(self.own), "process": process}
         try:
             with open(mine, "x", encoding="utf-8") as file:
                 file.write(jsontext.encode(facts))
@@ -115,7 +116,9 @@ class Index:
             facts = json.loads(files.read(self._lock, max_bytes=4096))
         except (Unreadable, ValueError):
             return {}
-        return facts if isinstance(facts, dict) and "tugtool" in facts else {}
+        # Another index of ours is another undertaking.
+        same = isinstance(facts, dict) and facts.get("own") == os.path.basename(self.own)
+        return facts if same and "tugtool" in facts else {}
 
 
 def _identity(path: str) -> tuple[int, int] | None:
