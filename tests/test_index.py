@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from tugtool.errors import Unwritable
 from tugtool.index import Index
 
 
@@ -65,6 +66,28 @@ def test_what_is_added_to_ours_is_not_in_the_worktree_s_before_it_is_installed(r
     index.end()
     assert "new" in repo.git("ls-files")
     assert sorted(each.name for each in place.glob("own*")) == []
+
+
+def test_where_there_are_no_links_it_is_copied(repo, place, monkeypatch):
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    index = Index(str(place), "own")
+    repo.write({"new": "x\n"})
+    assert index.lock()
+    assert not Index(str(place), "own").lock()
+    index.copy()
+    assert index.run("add", "--all", cwd=str(repo.path)).status == 0
+    index.install()
+    index.end()
+    assert "new" in repo.git("ls-files")
+    assert not (place / "index.lock").exists()
+
+
+def test_where_nothing_can_be_written_that_is_said(tmp_path):
+    with pytest.raises(Unwritable, match="index"):
+        Index(str(tmp_path / "nowhere"), "own").lock()
 
 
 def test_before_the_first_commit_there_may_be_no_index(tmp_path):

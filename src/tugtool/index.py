@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from tugtool import files, git, holder, jsontext, lingering
-from tugtool.errors import Unreadable
+from tugtool.errors import Unreadable, Unwritable
 
 
 class Index:
@@ -37,11 +37,12 @@ class Index:
         try:
             with open(mine, "x", encoding="utf-8") as file:
                 file.write(jsontext.encode(facts))
-            # With its text, or not at all.
-            os.link(mine, self._lock)
-            self._held = _identity(mine)
+            _put(mine, self._lock)
+            self._held = _identity(self._lock)
         except FileExistsError:
             return False
+        except OSError as error:
+            raise Unwritable(self._lock, reason=files.reason(error)) from error
         finally:
             if os.path.lexists(mine):
                 os.unlink(mine)
@@ -56,7 +57,7 @@ class Index:
         self._forget()
         if os.path.exists(self.path):
             # Git never writes into the file, it puts a new one there.
-            os.link(self.path, self.own)
+            _put(self.path, self.own)
 
     def run(self, *words: str, cwd: str) -> git.Done:
         """Git with our index; while it runs it can be seen that it does."""
@@ -119,6 +120,18 @@ class Index:
         # Another index of ours is another undertaking.
         same = isinstance(facts, dict) and facts.get("own") == os.path.basename(self.own)
         return facts if same and "tugtool" in facts else {}
+
+
+def _put(source: str, target: str) -> None:
+    """The same file under another name; FileExistsError if that is taken."""
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        raise
+    except OSError:
+        # No links here; then a copy, for which a crash between two calls is a risk.
+        with open(source, "rb") as file, open(target, "xb") as copy:
+            copy.write(file.read())
 
 
 def _identity(path: str) -> tuple[int, int] | None:
