@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import git
+from conftest import Repo, git
 from worktree_fixtures import IDENTITY, Yard, fsck
 
 STEPS = ("1 t", "2 t", "3 t < 1 2")
@@ -304,3 +304,67 @@ def test_a_repository_that_git_takes_for_somebody_else_s_is_refused(journey, tmp
             assert said.status == 1, (name, said.out)
             assert "dubious ownership" in said.out, (name, said.out)
     assert everything(journey) == before
+
+
+@pytest.fixture
+def elsewhere(tmp_path, tugcode, monkeypatch):
+    """A journey in a repository that is made by other words, or lies in an odd place."""
+    for name, value in IDENTITY.items():
+        monkeypatch.setenv(name, value)
+
+    def make(place: str, *words: str) -> Journey:
+        path = tmp_path / place
+        path.mkdir(parents=True)
+        git("init", "--quiet", "--initial-branch=main", *words, cwd=path)
+        return Journey(Repo(path), tugcode, *STEPS)
+
+    return make
+
+
+PLACES = ("a b", "-x", "q'u\"o`te$(x)", "new\nline", "ünï-名", "a:b", "%s*?[x]", "x" * 200)
+
+
+@pytest.mark.parametrize("place", PLACES, ids=ascii)
+def test_a_repository_may_lie_anywhere(elsewhere, place):
+    journey = elsewhere(place)
+    journey.begin()
+    ends_well(journey)
+
+
+def test_a_sha_256_repository_is_no_different(elsewhere):
+    journey = elsewhere("repo", "--object-format=sha256")
+    journey.begin()
+    ends_well(journey)
+
+
+def test_a_worktree_from_which_the_main_one_cannot_be_found_is_not_made(elsewhere, tmp_path):
+    """Git keeps no path from a git directory that lies elsewhere to the main worktree."""
+    journey = elsewhere("repo", f"--separate-git-dir={tmp_path / 'apart'}")
+    journey.ok("init")
+    journey.repo.commit({})
+    said = journey.refused("E033", "worktree", "create", "work")
+    assert "names no main working tree" in said
+    assert list(journey.refs()) == ["refs/heads/main"]
+
+
+def test_a_shallow_clone_is_no_different(repo, tmp_path, tugcode, monkeypatch):
+    for name, value in IDENTITY.items():
+        monkeypatch.setenv(name, value)
+    for number in range(5):
+        repo.commit({"old": f"{number}\n"})
+    git("clone", "--quiet", "--depth=1", f"file://{repo.path}", "here", cwd=tmp_path)
+    journey = Journey(Repo(tmp_path / "here"), tugcode, *STEPS)
+    journey.begin()
+    commits = journey.carry_out()
+    assert journey.ok("merge", "work")["left"] == []
+    assert set(commits.values()) <= set(journey.repo.git("rev-list", "main").split())
+    assert journey.found_again() == commits
+
+
+def test_a_detached_head_of_the_main_worktree_is_named_where_it_matters(journey):
+    done_but_for_the_merge(journey)
+    journey.repo.git("checkout", "--quiet", "--detach")
+    refused(journey, "is on no branch", ("worktree", "create", "work", "--new"), journey.root)
+    refused(journey, "the main worktree is on no branch", ("merge", "work"), journey.root)
+    assert journey.ok("state", "reconcile", "work")["reconciled_count"] == 0
+    assert journey.ok("worktree", "cleanup")["removed"] == []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from tugtool import base, crash, git, jsontext, landed, state
+from tugtool import base, crash, git, jsontext, landed, repository, state
 from tugtool import init as setup
 from tugtool.errors import TugError
 from tugtool.git_errors import NotMade
@@ -243,6 +243,9 @@ class _Making:
             raise NotMade(self.path, reason="git made something else than a worktree there")
         if branch != f"refs/heads/{self.branch}\n":
             raise NotMade(self.path, reason=f"it is on {branch.strip()}")
+        # Refused where the way back is not to be found: no command would work there.
+        if repository.containing(self.path).root != self.repo.root:
+            raise NotMade(self.path, reason="it leads to another main worktree")
         # Changed is what some repositories are from the start, by their line endings.
         gone = [entry[3:] for entry in survey.changes(self.path) if "D" in entry[:2]]
         if gone:
