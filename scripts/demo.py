@@ -16,6 +16,10 @@ WORKER = Path(__file__).resolve().with_name("demo_worker.py")
 SAMPLE = Path(__file__).resolve().parent.parent / "examples" / "tugplan-bookshelf.md"
 #: How long a worker pretends to think about each item, where somebody watches.
 PACE_SECONDS = "0.4"
+#: What a shell says of a command that was killed.
+KILLED = 137
+#: A step that needs what two worktrees did.
+CROSSED = "step-5"
 IDENTITY = {
     "GIT_AUTHOR_NAME": "Ada",
     "GIT_AUTHOR_EMAIL": "ada@example.invalid",
@@ -41,11 +45,11 @@ class Demo:
     def say(self, text: str) -> None:
         print(f"\n# {text}", flush=True)
 
-    def start(self, name: str, *options: str) -> subprocess.Popen:
+    def start(self, worktree: str, *options: str) -> subprocess.Popen:
         """A worker in a process of its own; what it says waits while the picture is live."""
-        line = " ".join(["python demo_worker.py bookshelf", name, *options])
+        line = " ".join(["python demo_worker.py bookshelf", worktree, *options])
         print(f"$ {line} &", flush=True)
-        words = [sys.executable, WORKER, "bookshelf", name, *options]
+        words = [sys.executable, WORKER, "bookshelf", worktree, *options]
         if self.live:
             words += ["--pace", PACE_SECONDS]
         with open(self.said, "ab") as said:
@@ -75,25 +79,39 @@ class Demo:
         if failed:
             sys.exit("demo: a worker failed")
 
-    def wait_until_held(self, name: str) -> str:
+    def wait_until_held(self, worktree: str) -> str:
         """The step that a worker has claimed and started, once it has."""
-        words = ["tugcode", "state", "show", "bookshelf", "--json"]
         while True:
-            done = subprocess.run(
-                words, cwd=self.repository, env=self.environment, capture_output=True, check=True
-            )
-            for step in json.loads(done.stdout)["data"]["steps"]:
-                owner = os.path.basename(step["claimed_by"] or "")
-                if owner == name and step["status"] == "in_progress":
+            for step in self.asked("state", "show", "bookshelf")["steps"]:
+                held = os.path.basename(step["claimed_by"] or "") == os.path.basename(worktree)
+                if held and step["status"] == "in_progress":
                     return step["anchor"]
+
+    def asked(self, *words: str) -> dict:
+        """The data of a command, for the demo's own use."""
+        line = ["tugcode", *words, "--json"]
+        done = subprocess.run(
+            line, cwd=self.repository, env=self.environment, capture_output=True, check=True
+        )
+        return json.loads(done.stdout)["data"]
+
+    def worktree(self) -> str:
+        """Make another worktree; its path as a person would type it."""
+        before = {each["name"] for each in self.asked("worktree", "list")["worktrees"]}
+        self.run("tugcode worktree create bookshelf --new")
+        after = {each["name"] for each in self.asked("worktree", "list")["worktrees"]}
+        (name,) = after - before
+        return f".tugtree/{name}"
 
     def run(self, line: str, *, expect: int = 0) -> None:
         print(f"$ {line}", flush=True)
         done = subprocess.run(
             ["sh", "-c", line], cwd=self.repository, env=self.environment, check=False
         )
-        if done.returncode != expect:
-            sys.exit(f"demo: `{line}` ended with status {done.returncode}, not {expect}")
+        # Some shells become their last command, and are then killed themselves.
+        status = done.returncode if done.returncode >= 0 else 128 - done.returncode
+        if status != expect:
+            sys.exit(f"demo: `{line}` ended with status {status}, not {expect}")
 
 
 def play(demo: Demo) -> None:
@@ -119,22 +137,41 @@ def play(demo: Demo) -> None:
     drain(demo)
 
 
+def interrupted(demo: Demo) -> str:
+    """One step by hand, in a worktree of its own; the machine dies at the worst moment."""
+    demo.say("Work is done in worktrees, never here. This one is for the first step.")
+    here = demo.worktree()
+    demo.run(f"tugcode state claim bookshelf --worktree {here}")
+    demo.run(f"mkdir {here}/shelf && echo 'class Book: ...' > {here}/shelf/model.py")
+    demo.run(f"tugcode state update bookshelf step-1 --all completed --worktree {here}")
+    demo.say("It is committed, and killed between git's commit and the record of it.")
+    commit = "tugcode commit --plan bookshelf --step step-1 --message 'feat: books and a shelf'"
+    demo.run(f"TUGCODE_CRASH_AT=commit.committed {commit} --worktree {here}", expect=KILLED)
+    demo.run(f"git -C {here} log -1 --format='%h %s%n%(trailers)'")
+    demo.run("tugcode state why bookshelf step-1")
+    demo.say("The same command again finds the commit and makes no second one.")
+    demo.run(f"{commit} --worktree {here}")
+    demo.run(f"git -C {here} rev-list --count main..HEAD")
+    return here
+
+
 def drain(demo: Demo) -> None:
     """Several processes carry the plan out at once; one of them is killed on the way."""
-    demo.say("The plan is recorded, and three workers start at once. One of them will hang.")
+    demo.say("The plan is recorded; from now on every step is handed out exactly once.")
     demo.run("tugcode state init bookshelf")
-    unlucky = demo.start("worker-3", "--hang")
-    held = demo.wait_until_held("worker-3")
+    first = interrupted(demo)
+    demo.say("Two more worktrees, and a worker that will hang in one of them.")
+    second, third = demo.worktree(), demo.worktree()
+    unlucky = demo.start(third, "--hang")
+    held = demo.wait_until_held(third)
     demo.run("tugcode status")
-    demo.say(
-        f"worker-3 hangs on {held} and is killed: the step is free at once, by proof of death."
-    )
+    demo.say(f"It hangs on {held} and is killed: the step is free at once, by proof of death.")
     print(f"$ kill -9 {unlucky.pid}", flush=True)
     unlucky.kill()
     unlucky.wait()
     demo.run(f"tugcode state why bookshelf {held}")
-    demo.say("Two others do the work. On a terminal you see it happen.")
-    demo.drained([demo.start("worker-1"), demo.start("worker-2")])
+    demo.say("Two others work, each in its worktree; what one needs of the other's, it gets.")
+    demo.drained([demo.start(first), demo.start(second)])
     review(demo)
 
 
@@ -144,10 +181,14 @@ def review(demo: Demo) -> None:
     demo.run("tugcode state show bookshelf")
     demo.run("tugcode state review")
     demo.run('tugcode state review bookshelf --accept --step step-6 --note "looks good"')
+    demo.say("The branches come together: first the preview, then the merge.")
+    demo.run("tugcode merge bookshelf --dry-run")
+    demo.run("tugcode merge bookshelf")
+    demo.run("git log --graph --format='%h %s  %(trailers:key=Tug-Step,separator=%x2C)'")
+    demo.run("tugcode worktree list")
     demo.say("Where did the time go, and who did what? The killed attempt is on record.")
     demo.run("tugcode state stats bookshelf")
-    demo.run("tugcode state log bookshelf --step step-1")
-    demo.run("tugcode state claim bookshelf")
+    demo.run(f"tugcode state log bookshelf --step {CROSSED}")
 
 
 def main(tugcode: Path) -> None:

@@ -1,10 +1,10 @@
 """One worker of the demo: claims steps of a plan and carries them out until all are done.
 
-    python demo_worker.py PLAN NAME [--hang] [--pace SECONDS]
+    python demo_worker.py PLAN WORKTREE [--hang] [--pace SECONDS]
 
-A real orchestrator would call coding agents where this one only ticks the boxes, one every
-so many seconds. What says "by hand" it cannot judge, and leaves to a person. With `--hang`
-it takes one step and then does nothing, like a worker that has died on its feet.
+A real orchestrator would call coding agents where this one only writes a line and ticks the
+boxes, one every so many seconds. What says "by hand" it cannot judge, and leaves to a person.
+With `--hang` it takes one step and then does nothing, like a worker that has died on its feet.
 """
 
 import json
@@ -13,11 +13,12 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 
 def tugcode(*words: str, given: str | None = None) -> dict:
     """Run one command and return its data."""
-    command = ["tugcode", "state", *words, "--json"]
+    command = ["tugcode", *words, "--json"]
     done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
     answer = json.loads(done.stdout)
     if answer["status"] != "ok":
@@ -25,31 +26,47 @@ def tugcode(*words: str, given: str | None = None) -> dict:
     return answer["data"]
 
 
-def work(plan: str, name: str, *, hang: bool, pace: float) -> None:
-    """Claim, start, do, complete; and again."""
-    me = ["--worktree", name]
+def work(plan: str, worktree: str, *, hang: bool, pace: float) -> None:
+    """Claim, fetch what it needs, start, do, commit; and again."""
+    me, name = ["--worktree", worktree], os.path.basename(worktree)
     while True:
-        got = tugcode("claim", plan, *me, "--wait", "60", "--holder-pid", str(os.getpid()))
+        got = tugcode("state", "claim", plan, *me, "--wait", "60", "--holder-pid", str(os.getpid()))
         if not got["claimed"]:
             print(f"  {name}: nothing left ({got['reason']})", flush=True)
             return
         step, attempt = got["anchor"], ["--attempt", str(got["attempt"])]
-        previous = got["previous_attempt"]
-        after = ""
-        if previous:
-            after = f", after {os.path.basename(previous['worktree'])} ({previous['outcome']})"
-        print(f"  {name}: claimed {step}{after}", flush=True)
-        tugcode("start", plan, step, *me, *attempt)
+        print(f"  {name}: claimed {step}{after(got['previous_attempt'])}", flush=True)
+        if got["missing_commits"]:
+            merged = tugcode("worktree", "sync", plan, *me)["merged"]
+            brought = ", ".join(each["step_anchor"] for each in merged)
+            print(f"  {name}: {step} needs {brought} from elsewhere: merged", flush=True)
+        tugcode("state", "start", plan, step, *me, *attempt)
         if hang:
             signal.pause()
         do(plan, step, [*me, *attempt], pace)
-        left = tugcode("complete", plan, step, *me, *attempt)["remaining_steps"]
-        print(f"  {name}: completed {step}, {left} left", flush=True)
+        write(worktree, step)
+        words = ["--plan", plan, "--step", step, *me, *attempt]
+        done = tugcode("commit", *words, "--message", f"feat: {got['step_title']}")
+        print(f"  {name}: committed {step} as {done['commit_hash'][:10]}", flush=True)
+
+
+def after(previous: dict | None) -> str:
+    """How the last attempt at the step ended, if there was one."""
+    if previous is None:
+        return ""
+    return f", after {os.path.basename(previous['worktree'])} ({previous['outcome']})"
+
+
+def write(worktree: str, step: str) -> None:
+    """What an agent would have programmed."""
+    path = Path(worktree, "shelf", f"{step.replace('-', '_')}.py")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f'"""What {step} asks for."""\n')
 
 
 def do(plan: str, step: str, who: list[str], pace: float) -> None:
     """Tick the items of the step and its substeps, one by one."""
-    shown = tugcode("show", plan)
+    shown = tugcode("state", "show", plan)
     family = {row["anchor"]: [row, *row["substeps"]] for row in shown["steps"]}[step]
     anchors = [row["anchor"] for row in family]
     order = ["task", "test", "checkpoint"]
@@ -68,7 +85,7 @@ def do(plan: str, step: str, who: list[str], pace: float) -> None:
         }
         if entry["step"] == step:
             del entry["step"]
-        tugcode("update", plan, step, *who, "--batch", given=json.dumps([entry]))
+        tugcode("state", "update", plan, step, *who, "--batch", given=json.dumps([entry]))
 
 
 if __name__ == "__main__":

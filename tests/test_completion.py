@@ -55,10 +55,13 @@ def test_candidates_are_lines_with_a_tab_before_the_description(tugcode):
 def test_every_visible_command_can_be_reached_and_no_hidden_one(complete):
     shown = {command.path for command in table.visible()}
     reached = set()
-    for first in complete(""):
-        reached |= {f"{first} {second}" for second in complete(first, "")} & shown
-        reached |= {first} & shown
+    groups = [""]
+    for group in groups:
+        paths = {f"{group} {word}".strip() for word in complete(*group.split(), "")}
+        reached |= paths & shown
+        groups += sorted(paths & set(table.GROUPS))
     assert reached == shown
+    assert set(groups) == {"", *table.GROUPS}
     assert complete("complete-") == {}
 
 

@@ -88,6 +88,7 @@ def test_codes_are_unique_and_classes_say_what_is_the_case():
         "W111",
         "W112",
         "W113",
+        "W120",
     }
     assert warning_codes().isdisjoint(diagnostic_codes())
     bases = [each for each in errors.TugError.__subclasses__() if not each.code]
@@ -217,6 +218,12 @@ def test_the_demo_plays_to_its_end(tmp_path):
     )
     assert "wave 5   * step-8  Everything together (verification only)" in done.stdout
     assert "E011: these steps wait for each other" in done.stdout
+    # A crash between commit and state is repaired, a dependency crosses over, all is merged.
+    assert "for step-1, which is completed; 7 steps remain" in done.stdout
+    assert re.search(r"needs step-[^\n]* from elsewhere: merged", done.stdout)
+    assert "tugplan-bookshelf.md is merged to main as" in done.stdout
+    assert all(f"Tug-Step: step-{number}\n" in done.stdout for number in range(1, 9))
+    assert "no worktrees; tugcode worktree create PLAN makes one" in done.stdout
     assert list(tmp_path.iterdir()) == []
 
 

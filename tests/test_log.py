@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from commit_fixtures import LOG
 from conftest import Repo
-from tugtool import log
+from tugtool import blend, log
 
 NOW = "2026-02-23T12:00:00.000Z"
 
@@ -315,6 +315,51 @@ def test_a_state_brings_the_rule_along(bench):
     b = bench("1")
     rules = (b.repo.path / ".git" / "info" / "attributes").read_text()
     assert "/.tugtool/log.md merge=union -text" in rules.splitlines()
+
+
+def crossed(b) -> None:
+    """Two branches that have each taken the other in, in another order, as people may do."""
+    b.hold("step-1")
+    b.hold("step-2", at=b.blue)
+    b.done("step-1")
+    b.done("step-2", at=b.blue)
+    red, blue = (b.git("rev-parse", "HEAD", at=at).strip() for at in (b.red, b.blue))
+    b.git("merge", "--quiet", "--no-edit", blue)
+    b.git("merge", "--quiet", "--no-edit", red, at=b.blue)
+    b.hold("step-3")
+    b.hold("step-4", at=b.blue)
+    b.done("step-3")
+    b.done("step-4", at=b.blue)
+
+
+def test_branches_that_took_each_other_in_tell_nothing_twice(bench):
+    b = bench("1", "2", "3", "4")
+    crossed(b)
+    done = blend.commits(str(b.repo.path), "red", "blue")
+    text = b.repo.git("show", f"{done.tree}:{LOG}")
+    assert sorted(each.split("**")[1] for each in text.splitlines() if each[:2] == "- ") == [
+        f"step-{number}: Part {number}" for number in (1, 2, 3, 4)
+    ]
+    by_git = blend.by_git(str(b.repo.path), "red", "blue").tree
+    assert b.repo.git("show", f"{by_git}:{LOG}").count("\n- ") > 4  # or it shows nothing
+    assert not blend.differ(str(b.repo.path), by_git, done.tree)
+    assert b.repo.git("diff-tree", "-r", "--name-only", by_git, done.tree).split() == [LOG]
+
+
+def test_the_next_commit_tells_once_what_a_foreign_merge_told_twice(bench):
+    b = bench("1", "2", "3", "4", "5")
+    crossed(b)
+    b.git("merge", "--quiet", "--no-edit", "blue")
+    assert len(b.entries()) > 4  # or it shows nothing
+    b.hold("step-5")
+    b.done("step-5")
+    assert sorted(b.entries()) == [f"step-{number}: Part {number}" for number in range(1, 6)]
+
+
+def test_what_a_person_wrote_twice_stays_twice():
+    text = (log.HEADING + "\nmine\n" + late(1) + "mine\n" + late(1)).encode()
+    assert log.told_once(text) == (log.HEADING + "\nmine\n" + late(1) + "mine\n").encode()
+    assert log.told_once(b"\r\n- a\r\n\r\n- a\r\n") == b"\r\n- a\r\n\r\n"
 
 
 def test_two_worktrees_commit_and_their_branches_merge_without_conflict(bench):

@@ -266,7 +266,7 @@ def test_the_text_says_where_it_is_and_what_is_left(done):
     (work.repo.path / ".tugtree" / "tugplan__work-20260222" / "draft").write_text("x")
     out = work.run("merge", "work").out
     assert f"is merged to main as {work.head()}" in out
-    assert "tugplan/work-20260221: 1 commits, step-1" in out
+    assert "tugplan/work-20260221: 1 commit, step-1" in out
     assert "left tugplan/work-20260222: there is uncommitted work" in out
 
 
@@ -285,6 +285,17 @@ def test_branches_that_need_each_other_come_in_the_plan_s_order(done):
     work = done(("1", "2 < 1", "3 < 2", "4 < 3"), 1, 2, 1, 2)
     order = [part["steps"] for part in work.merge()["branches"]]
     assert order == [["step-1", "step-3"], ["step-2", "step-4"]]
+    work.ends_well()
+
+
+def test_a_branch_without_steps_of_its_own_comes_last_and_makes_no_merge(done):
+    """It took a commit of another in and then did nothing; that commit comes by itself."""
+    # Each of the two with steps waits for the other, and the third waits for nobody.
+    work = done(("1 t", "2 t < 1", "3 t < 2"), 1, 2, 1)
+    work.branch(3, row=True, start=work.commits["step-1"])
+    told = work.merge()["branches"]
+    assert [each["steps"] for each in told] == [["step-1", "step-3"], ["step-2"], []]
+    assert [each["already_contained"] for each in told] == [False, False, True]
     work.ends_well()
 
 
@@ -338,6 +349,20 @@ def test_a_worktree_with_uncommitted_work_is_left_and_reported(done):
     assert (tree / "draft").read_text() == "x"
     assert work.branches() == ["main", "tugplan/work-20260221"]
     assert [row["path"] for row in work.rows("select * from worktrees")] == [str(tree)]
+
+
+@pytest.mark.parametrize("hidden", ["by a setting", "put aside by a merge"])
+def test_uncommitted_work_that_status_does_not_show_keeps_a_worktree_too(done, hidden):
+    work = done(("1", "2"), 1, 2)
+    tree = work.repo.path / ".tugtree" / "tugplan__work-20260221"
+    if hidden == "by a setting":
+        (tree / "draft").write_text("x")
+        work.repo.git("config", "status.showUntrackedFiles", "no")
+    else:
+        aside = work.repo.path / ".git" / "worktrees" / tree.name / "MERGE_AUTOSTASH"
+        aside.write_text(f"{work.base}\n")
+    [left] = work.merge()["left"]
+    assert (left["worktree_path"], left["reason"]) == (str(tree), "there is uncommitted work")
 
 
 def test_a_worktree_with_a_live_claim_is_left_and_reported(done):

@@ -137,6 +137,10 @@ PLANS = {
     "WORKTREES_OF": ["worktrees_of"],
     "HELD_BY": ["steps_held"],
     "SET_SALVAGE": ["key of attempts"],
+    "ANY_UNSAVED": ["key of unsaved"],
+    "UNSAVED": ["key of unsaved"],
+    "DROP_UNSAVED": ["key of unsaved"],
+    "SALVAGES": ["key of attempts"],
     "SET_BASE": ["key of plans"],
     "COMMIT_INTENT": ["key of intents"],
     "CHANGE_COMMIT_INTENT": ["key of intents"],
@@ -167,9 +171,12 @@ WHOLE_INDEX = {
     "ATTEMPTS_ASTRAY",
     "PARKED_UNTRIED",
     "WORKTREES_OF",
+    # Nearly always empty, and never long.
+    "ANY_UNSAVED",
+    "UNSAVED",
 }
 #: They sort what they found, which is as much as they have to read anyway.
-SORTED = {"EXPIRED_STEPS", "DEPENDENTS", "OPEN_NEEDS", "DEFERRED_ITEMS"}
+SORTED = {"UNSAVED", "EXPIRED_STEPS", "DEPENDENTS", "OPEN_NEEDS", "DEFERRED_ITEMS"}
 
 
 @pytest.fixture

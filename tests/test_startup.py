@@ -99,9 +99,10 @@ STATE = (
     }
 )
 #: And what one of them needs beyond.
+CLAIMING = {SHA_256, "tugtool.state.claiming"}
 HOLDING = {
-    "state claim small --json": {SHA_256, "tugtool.state.claiming"},
-    "state claim --json": {SHA_256, "tugtool.state.claiming"},
+    "state claim small --json": CLAIMING,
+    "state claim --json": CLAIMING,
     "state heartbeat small step-1 --json": {"tugtool.state.holding", "tugtool.state.ripple"},
 }
 #: A step's commit, which has more to do; what it loads is all used.
@@ -157,6 +158,8 @@ CREATE = ["worktree", "create", "small", "--commit-plan"]
 #: What has to be done first, where that is not what every state command needs: a claim.
 SIDE = ["--worktree", ".tugtree/side"]
 CLOSE = ["state", "update", "small", "step-1", "--all", "completed", *SIDE]
+#: Of the step's holder, the main worktree with its uncommitted plan; saved.
+TAKEN = [INIT, CLAIM, ["state", "reset", "small", "step-1"]]
 BEFORE = {
     "state init": [],
     "state claim": [INIT],
@@ -167,6 +170,8 @@ BEFORE = {
     "worktree remove": [CREATE],
     "worktree cleanup": [CREATE],
     "worktree sync": [CREATE],
+    "worktree salvage show": TAKEN,
+    "worktree salvage apply": TAKEN,
     "commit": [INIT, [*CLAIM, *SIDE], CLOSE],
     "merge": [*HELD, FORCED],
 }
@@ -217,6 +222,13 @@ RUNS = {
     "worktree remove": (["worktree", "remove", MADE], {"place", "worktree"}),
     "worktree cleanup": (["worktree", "cleanup"], {"place", "worktree"}),
     "worktree sync": (["worktree", "sync", "--worktree", MADE], {"place", "worktree"}),
+    "worktree salvage list": (["worktree", "salvage", "list"], {"place", "salvage"}),
+    "worktree salvage show": (["worktree", "salvage", "show", "small"], {"place", "salvage"}),
+    "worktree salvage apply": (
+        ["worktree", "salvage", "apply", "small", *SIDE],
+        {"place", "salvage"},
+    ),
+    "worktree salvage prune": (["worktree", "salvage", "prune"], {"place", "salvage"}),
     "commit": (
         ["commit", "--plan", "small", "--step", "step-1", "--message", "x", *SIDE],
         {"commit", "place"},
@@ -341,9 +353,17 @@ def test_a_cheap_command_loads_just_what_it_needs(place, line):
 
 @pytest.mark.parametrize("line", HOLDING)
 def test_a_state_command_loads_just_what_it_needs(place, tugcode, line):
-    _prepare(tugcode, place, HELD)
+    _prepare(tugcode, place, [INIT] if " claim " in line else HELD)
     loaded, _ = _probe(LAUNCHER, *line.split(), cwd=place)
     assert _complaints(loaded, STATE | HOLDING[line]) == []
+
+
+def test_a_claim_after_another_attempt_loads_what_tells_of_it_and_nothing_heavy(place, tugcode):
+    _prepare(tugcode, place, HELD)
+    loaded, out = _probe(LAUNCHER, *CLAIM, "--json", cwd=place)
+    assert '"previous_attempt": {' in out
+    assert loaded & HEAVY == set()
+    assert {"tugtool.salvaging", "tugtool.state.resuming"} <= loaded
 
 
 def test_a_commit_loads_just_what_it_needs(place, tugcode):

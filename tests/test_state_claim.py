@@ -154,6 +154,7 @@ def test_nothing_ready_says_what_is_blocked_by_what_held_by_whom_and_parked(lab)
         ],
         "parked_steps": ["step-4"],
         "lists_capped": False,
+        "unsaved": False,
     }
 
 
@@ -247,6 +248,8 @@ def test_the_answer_carries_what_the_last_attempt_left_behind(lab):
         "branch": None,
         "commits_ahead": None,
         "salvage_ref": None,
+        "salvage_refs": [],
+        "recover": [],
         "completed_items": [
             {"step_anchor": "step-1", "kind": "task", "ordinal": 1},
             {"step_anchor": "step-1-1", "kind": "task", "ordinal": 0},

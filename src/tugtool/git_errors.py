@@ -10,6 +10,8 @@ TugError
     ├── PlanUncommitted     E045  the plan is not committed on the base branch as it stands
     ├── DependencyConflict  E061  dependency commits cannot be brought in
     ├── MergeRefused        E062  the plan cannot be merged as things stand
+    ├── NoSuchSalvage       E085  a name that means no saved work, or several
+    ├── NotApplied          E086  saved work cannot be brought into a worktree
     ├── CommitRefused       E080  a step cannot be committed here, or not now
     └── MessageRefused      E081  a commit message that cannot be taken
 """
@@ -91,10 +93,10 @@ class MainWorktree(WorktreeError):
 
     code = "E035"
 
-    def __init__(self, path: str, *, plan: str) -> None:
+    def __init__(self, path: str, *, plan: str | None) -> None:
         super().__init__(
             f"{path} is the main worktree, and steps are carried out in linked ones",
-            hint=f"tugcode worktree create {quoted(plan)}",
+            hint=f"tugcode worktree create {quoted(plan)}" if plan else "tugcode worktree list",
             file=path,
             plan=plan,
         )
@@ -152,6 +154,45 @@ class MergeRefused(WorktreeError):
             hint=hint or f"tugcode state show {quoted(plan)}",
             plan=plan,
             **facts,
+        )
+
+
+class NoSuchSalvage(WorktreeError):
+    """What was saved is named by its ref, its name, or the beginning of one."""
+
+    code = "E085"
+
+    def __init__(
+        self, given: str, *, several: bool, close: Sequence[str] = (), foreign: bool = False
+    ) -> None:
+        if foreign:
+            problem = f'"{given}" is no ref of saved work; those begin with refs/tug/salvage/'
+        elif several:
+            problem = f'"{given}" means several: {listing(close, most=5)}'
+        else:
+            tail = f"; closest: {listing(close)}" if close else ""
+            problem = f'nothing was saved under the name "{given}"{tail}'
+        super().__init__(
+            problem,
+            hint="tugcode worktree salvage list",
+            salvage_ref=given,
+            close=list(close) or None,
+        )
+
+
+class NotApplied(WorktreeError):
+    """Nothing was changed: the worktree is as it was, and so is what was saved."""
+
+    code = "E086"
+
+    def __init__(self, ref: str, worktree: str, *, reason: str, files: Sequence[str] = ()) -> None:
+        where = f": {listing(files)}" if files else ""
+        super().__init__(
+            f"{ref} cannot be applied in {worktree}; {reason}{where}",
+            hint=f"tugcode worktree salvage show {quoted(ref)}",
+            salvage_ref=ref,
+            worktree=worktree,
+            files=list(files) or None,
         )
 
 

@@ -7,7 +7,7 @@ there (picked one by one). Whatever cannot be proven has not landed.
 
 from __future__ import annotations
 
-from tugtool import git
+from tugtool import blend, git
 
 #: At how many commits of the base the branch is looked for, newest first.
 MOST_COMMITS = 200
@@ -46,19 +46,17 @@ def ahead_and_behind(top: str, tip: str, base: str) -> tuple[int, int] | None:
     return int(ahead), int(behind)
 
 
-def merged_tree(top: str, ours: str, theirs: str) -> str | None:
-    """The tree of a merge without conflicts; nothing is touched."""
-    done = git.attempt("merge-tree", "--write-tree", "--no-messages", ours, theirs, cwd=top)
-    return None if done.status else done.out.strip()
-
-
 def _tree(top: str, commit: str) -> str:
     return git.run("rev-parse", "--verify", f"{commit}^{{tree}}", cwd=top).strip()
 
 
 def _adds_nothing(top: str, tip: str, commit: str) -> bool:
-    tree = merged_tree(top, commit, tip)
-    return tree is not None and tree == _tree(top, commit)
+    return _is_merge_of(top, _tree(top, commit), commit, tip)
+
+
+def _is_merge_of(top: str, tree: str, ours: str, theirs: str) -> bool:
+    done = blend.by_git(top, ours, theirs)
+    return done.clean and (done.tree == tree or not blend.differ(top, done.tree, tree))
 
 
 def _candidates(top: str, start: str, tip: str, base: str) -> list[str]:
@@ -102,4 +100,4 @@ def _merges(top: str, tip: str, base: str) -> list[list[str]]:
 
 def _is_plain_merge(top: str, commit: str, *parents: str) -> bool:
     """Whether a merge holds nothing of its own: git alone would have made the same."""
-    return len(parents) == 2 and merged_tree(top, *parents) == _tree(top, commit)
+    return len(parents) == 2 and _is_merge_of(top, _tree(top, commit), *parents)

@@ -49,6 +49,19 @@ def line(text: str) -> str:
     return whole if len(whole) <= LONGEST else f"{whole[: LONGEST - 1]}…"
 
 
+def told_once(text: bytes) -> bytes:
+    """The log without entries that stand there already; whatever else it says stays."""
+    seen: set[bytes] = set()
+    kept = []
+    for each in text.splitlines(keepends=True):
+        entry = each.rstrip(b"\r\n")
+        if entry.startswith(b"- ") and entry in seen:
+            continue
+        seen.add(entry)
+        kept.append(each)
+    return b"".join(kept)
+
+
 class Change:
     """What is done to the log for one commit, and all that is needed to undo it."""
 
@@ -114,7 +127,8 @@ class Change:
         head, rest = self.head.encode(), b""
         if self.old is not None:
             cut = len(_head(self.old))
-            head, rest = self.old[:cut], self.old[cut:]
+            # Somebody else's merge may have told entries twice.
+            head, rest = self.old[:cut], told_once(self.old[cut:])
         files.replace(self.path, head + self._bytes() + rest)
 
     def undo(self, *, at_once: bool = False) -> None:

@@ -58,10 +58,10 @@ class PeopleOnly(StateError):
 
     code = "E068"
 
-    def __init__(self, command: str) -> None:
+    def __init__(self, command: str, *, hint: str = "tugcode state review") -> None:
         super().__init__(
             f"this is for people, and TUGCODE_ATTEMPT says that a worker runs {command}",
-            hint="tugcode state review",
+            hint=hint,
         )
 
 

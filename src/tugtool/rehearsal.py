@@ -6,7 +6,7 @@ the commit that the base branch can be moved to, or the conflicts that stand aga
 
 from __future__ import annotations
 
-from tugtool import git
+from tugtool import blend, git
 from tugtool.errors import GitFailed, GitUnusable
 from tugtool.git_errors import MergeRefused
 
@@ -81,18 +81,15 @@ class Rehearsal:
 
     def _merged(self, part: Part) -> tuple[str, list[str]]:
         """The tree that a merge gives, and the files in conflict."""
-        words = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages")
-        done = git.attempt(*words, self.result, part.branch.tip, cwd=self.root)
-        if done.status not in (0, 1):
-            said = done.said.strip() or "it said nothing"
+        done = blend.commits(self.root, self.result, part.branch.tip)
+        if done.refusal:
             raise MergeRefused(
                 self.found.facts.plan,
-                reason=f"git cannot merge {part.branch.name}: {said}",
+                reason=f"git cannot merge {part.branch.name}: {done.refusal}",
                 hint="git log --oneline --graph --all",
                 branch=part.branch.name,
             )
-        tree, *files = [field for field in done.out.split("\0") if field]
-        return tree, files
+        return done.tree, done.files
 
     def _steps_behind(self, tip: str, files: Sequence[str]) -> list[str]:
         """The steps whose commits touch the files on either side."""
@@ -139,7 +136,8 @@ def in_order(facts: Facts, parts: Iterable[Part]) -> list[Part]:
 
     waiting, ordered = sorted(parts, key=first), []
     while waiting:
-        free = [part for part in waiting if not _waits(part, waiting, needs)]
+        # What has no step of its own comes last: it may have come along with the others.
+        free = [part for part in waiting if part.steps and not _waits(part, waiting, needs)]
         # Branches that wait for each other's steps have brought them in; then the plan decides.
         chosen = (free or waiting)[0]
         waiting.remove(chosen)

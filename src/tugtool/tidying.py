@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tugtool import crash, git
+from tugtool import crash, git, salvage
 from tugtool.branches import Branch, Landscape
 from tugtool.errors import GitFailed
 from tugtool.state import merging
@@ -71,7 +71,7 @@ def _in_use(repo: Repository, store: Store, branch: Branch, tip: str) -> str | N
 def _is_dirty(worktree: str) -> bool:
     """Whether anything there is not committed; also where git cannot tell."""
     try:
-        return bool(survey.changes(worktree))
+        return bool(survey.changes(worktree)) or bool(salvage.has_put_aside(worktree))
     except GitFailed:
         return True
 

@@ -149,8 +149,8 @@ class _Line:
             self.positionals.append(word)
         elif self.after:
             self.lost = True
-        elif not self.group and word in table.GROUPS:
-            self.group = word
+        elif path in table.GROUPS:
+            self.group = path
         else:
             self.command = table.find(path)
             self.lost = self.command is None and (self.group != "" or word != "help")
@@ -214,12 +214,11 @@ def _words(line: _Line) -> Iterable[Offer]:
 
 def _command_words(group: str) -> Iterable[Offer]:
     found: dict[str, str] = {}
+    prefix = f"{group} " if group else ""
     for command in table.visible():
-        first, _, second = command.path.partition(" ")
-        if not group:
-            found.setdefault(first, table.GROUPS[first] if second else command.summary)
-        elif first == group:
-            found[second] = command.summary
+        if command.path.startswith(prefix):
+            first, _, more = command.path.removeprefix(prefix).partition(" ")
+            found.setdefault(first, table.GROUPS[prefix + first] if more else command.summary)
     return found.items()
 
 

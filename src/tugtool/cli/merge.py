@@ -51,7 +51,8 @@ def _lines(data: Data) -> list[str]:
 def _branch(part: Data) -> str:
     steps = listing(part["steps"]) if part["steps"] else "no steps"
     there = ", is there already" if part["already_contained"] else ""
-    return f"{part['branch_name']}: {part['commits']} commits, {steps}{there}"
+    count = part["commits"]
+    return f"{part['branch_name']}: {count} commit{'s' * (count != 1)}, {steps}{there}"
 
 
 def _conflict(each: Data) -> str:

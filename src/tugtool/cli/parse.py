@@ -93,8 +93,8 @@ class _Reader:
 
     def name(self, word: str) -> None:
         path = f"{self.call.group} {word}".strip()
-        if not self.call.group and word in GROUPS:
-            self.call.group = word
+        if path in GROUPS:
+            self.call.group = path
             return
         self.call.command = table.find(path)
         if self.call.command is not None:
@@ -215,7 +215,8 @@ class _Reader:
 
 def _next_words(group: str) -> list[str]:
     depth = len(group.split())
-    paths = [path.split() for path in table.COMMANDS if path.startswith(group)]
+    prefix = f"{group} " if group else ""
+    paths = [path.split() for path in table.COMMANDS if path.startswith(prefix)]
     return list(dict.fromkeys(path[depth] for path in paths if len(path) > depth))
 
 

@@ -7,7 +7,7 @@ import time
 
 from tugtool import config, files, repository
 from tugtool.cli.output import Answer, clean, mention
-from tugtool.errors import PlanAmbiguous, PlanNotFound, Usage
+from tugtool.errors import PlanAmbiguous, PlanNotFound, Usage, quoted
 from tugtool.plan import catalog, fingerprint
 from tugtool.state.record import PlanCopy, storable
 from tugtool.state_errors import PlanNotInitialised
@@ -97,6 +97,19 @@ class Place:
         answer.after = lambda: self._back_up(pending)
         return answer
 
+    def saved(self, plan: str, data: Data) -> list[Data]:
+        """Save the work of whoever lost a step of the plan; what there is to say about it."""
+        if not data.pop("unsaved"):
+            return []
+        # After the state's transaction: nobody else has to wait for git.
+        from tugtool import salvaging
+
+        done = salvaging.catch_up(self.repo, self.store, plan, most=salvaging.MOST_PER_CLAIM)
+        own = [each for each in done if each["step_anchor"] == data.get("anchor")]
+        if own and "salvage_ref" in data:
+            data["salvage_ref"] = own[0]["salvage_ref"]
+        return [_unsaved(each) for each in done if each["problem"] is not None]
+
     def _back_up(self, pending: bool) -> None:
         try:
             trouble = self.store.back_up(pending=pending)
@@ -128,6 +141,18 @@ class Place:
         slug = catalog.slug_of(os.path.basename(name))
         same = [key for key in keys if slug == catalog.slug_of(os.path.basename(key))]
         return name if name in keys else same[0] if len(same) == 1 else None
+
+
+def _unsaved(each: Data) -> Data:
+    where, anchor = each["worktree"], each["step_anchor"]
+    return {
+        "code": "W120",
+        "severity": "warning",
+        "message": f"the uncommitted work on {anchor} (attempt {each['attempt']}) is not saved "
+        f"yet and still lies in {where}: {each['problem']}",
+        "hint": f"git -C {quoted(str(where))} status",
+        "file": where,
+    }
 
 
 def _reader(path: str) -> Callable[[], str]:

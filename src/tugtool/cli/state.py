@@ -48,16 +48,29 @@ def state_claim(call: Call) -> Answer:
         from tugtool.cli import waiting
 
         data = waiting.claim(place.store, attempt, wait)
+    issues = _settled(place, plan, data)
+    answer = said(data, lambda: _claim_text(data), issues)
+    # Who finds nothing to do may be the last who comes by: what was completed within a minute
+    # of the last backup is saved now, or never.
+    return answer if data["claimed"] else place.backed_up(answer, pending=True)
+
+
+def _settled(place: Place, plan: str, data: Data) -> list[Data]:
+    """What is left to do after a claim; all of it after the state's transaction.
+
+    Nobody else has to wait for git, and nothing of it can undo the claim.
+    """
     if data.get("missing_commits", data) is None:
-        # After the state's transaction: nobody else has to wait for git.
         from tugtool.worktree import syncing
 
         held = str(data["anchor"])
         data["missing_commits"] = syncing.seen_missing(place.store, plan, held, at=place.worktree)
-    answer = Answer(data, lambda: _claim_text(data))
-    # Who finds nothing to do may be the last who comes by: what was completed within a minute
-    # of the last backup is saved now, or never.
-    return answer if data["claimed"] else place.backed_up(answer, pending=True)
+    issues = place.saved(plan, data)
+    if data.get("previous_attempt") is not None:
+        from tugtool import salvaging
+
+        salvaging.trace(place.repo, place.store, data)
+    return issues
 
 
 def _claim_text(data: Mapping[str, object]) -> str:
@@ -65,13 +78,14 @@ def _claim_text(data: Mapping[str, object]) -> str:
         before = data["previous_attempt"]
         own = isinstance(before, dict) and before["worktree"] == data["worktree"]
         verb = "claimed again" if own else "took over" if data["reclaimed"] else "claimed"
-        return (
-            clean(
-                f"{verb} {data['anchor']}: {data['step_title']} "
-                f"(attempt {data['attempt']}, until {data['lease_expires_at']})"
-            )
-            + "\n"
-        )
+        lines = [
+            f"{verb} {data['anchor']}: {data['step_title']} "
+            f"(attempt {data['attempt']}, until {data['lease_expires_at']})"
+        ]
+        if isinstance(before, dict) and before["recover"]:
+            lines += ["what the last attempt left, to go on with:"]
+            lines += [f"  {command}" for command in before["recover"]]
+        return "".join(clean(line) + "\n" for line in lines)
     words = {
         "paused": "the plan is paused",
         "all_completed": "every step is completed",

@@ -87,15 +87,23 @@ def state_release(call: Call) -> Answer:
         force=call.flag("force"),
         park_reason=reason,
     )
-    return said(data, f"{'parked' if reason else 'released'} {data['anchor']}")
+    issues = place.saved(plan, data)
+    return said(data, f"{'parked' if reason else 'released'} {data['anchor']}{_kept(data)}", issues)
+
+
+def _kept(data: Data) -> str:
+    ref = data["salvage_ref"]
+    return f"; the work that was not committed is saved as {ref}" if ref else ""
 
 
 def state_reset(call: Call) -> Answer:
     """Take a step from whoever holds it."""
     place = Place(call)
-    data = state.reset(place.store, place.plan(), place.step(), actor=place.owner)
+    plan = place.plan()
+    data = state.reset(place.store, plan, place.step(), actor=place.owner)
+    issues = place.saved(plan, data)
     word = "reset" if data["reset"] else "unparked" if data["unparked"] else "nothing to reset:"
-    return said(data, f"{word} {data['anchor']}")
+    return said(data, f"{word} {data['anchor']}{_kept(data)}", issues)
 
 
 def state_reopen(call: Call) -> Answer:

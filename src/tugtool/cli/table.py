@@ -38,6 +38,7 @@ GROUPS = {
     "plan": "write plans and look at what they mean",
     "state": "carry a plan out, step by step",
     "worktree": "where a plan is carried out: a branch and a directory each",
+    "worktree salvage": "work that nobody committed, saved when its step was taken",
 }
 
 

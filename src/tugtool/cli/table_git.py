@@ -5,6 +5,8 @@ from __future__ import annotations
 from tugtool.cli.grammar import Argument, Command, Option
 from tugtool.cli.table_state import ANY_PLAN, LEASE, PLAN, WORKTREE
 
+SALVAGE = Argument("ref", "what was saved: its ref, its name, or the beginning of one")
+
 COMMANDS = (
     Command(
         "worktree create",
@@ -98,5 +100,69 @@ state claim) into the branch of this one: all of them, or none if one is in conf
         arguments=(ANY_PLAN,),
         options=(WORKTREE,),
         examples=(("tugcode worktree sync parser", "after claim listed missing commits"),),
+    ),
+    Command(
+        "worktree salvage list",
+        "salvage",
+        "list the uncommitted work that was saved",
+        description="""\
+When a step is taken from a worktree (claimed by another, reset, released by force, or the
+worktree is removed by force), what is not committed there is saved under a ref below
+refs/tug/salvage/. Lists those refs, the newest first. Changes nothing.""",
+        arguments=(Argument("plan", "only what was saved for it", kind="plan", optional=True),),
+        options=(WORKTREE,),
+        examples=(
+            ("tugcode worktree salvage list", "everything that was saved"),
+            ("tugcode worktree salvage list parser --json", "of one plan, for a program"),
+        ),
+    ),
+    Command(
+        "worktree salvage show",
+        "salvage",
+        "show what is in saved work",
+        description="""\
+Whose work it was, which commit it was done on, and every file that it changes, untracked ones
+included. Changes nothing. For the exact bytes of a diff, git itself: git diff REF^ REF.""",
+        arguments=(SALVAGE,),
+        options=(Option("--patch", "", "also print the changes"), WORKTREE),
+        examples=(
+            ("tugcode worktree salvage show 20260223T120000000Z-step-3-attempt-1", "by its name"),
+            ("tugcode worktree salvage show parser/2026 --patch", "by the beginning of it"),
+        ),
+    ),
+    Command(
+        "worktree salvage apply",
+        "salvage",
+        "bring saved work into this worktree, uncommitted",
+        description="""\
+Merges the saved changes into what lies in the worktree, committed or not, as uncommitted
+changes: new, changed and deleted files, modes and symbolic links. All of it, or nothing: on
+a conflict the worktree stays as it was, and the files are named. The index and the ref are
+not touched. Running it again changes nothing.""",
+        arguments=(SALVAGE,),
+        options=(WORKTREE,),
+        examples=(
+            (
+                "tugcode worktree salvage apply 20260223T120000000Z-step-3-attempt-1",
+                "as previous_attempt of state claim says",
+            ),
+        ),
+    ),
+    Command(
+        "worktree salvage prune",
+        "salvage",
+        "drop saved work that has landed, or that you name",
+        description="""\
+Without names: only what is proven to be on a base branch, with all that it was built on. What
+is named goes also if it has not landed; that is for people, and refused where TUGCODE_ATTEMPT
+is set. Until git collects its garbage, the commit that the answer names can be had again.""",
+        arguments=(
+            Argument("ref", "what was saved: its ref, name or beginning", optional=True, many=True),
+        ),
+        options=(Option("--dry-run", "", "only say what would be dropped"), WORKTREE),
+        examples=(
+            ("tugcode worktree salvage prune --dry-run", "what has landed"),
+            ("tugcode worktree salvage prune", "drop it"),
+        ),
     ),
 )

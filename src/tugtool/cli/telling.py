@@ -151,6 +151,16 @@ def _worktree(verb: str) -> Callable[[Event, str], str]:
     return told
 
 
+def _salvage(event: Event, root: str) -> str:
+    ref = event["detail"]["salvage_ref"]
+    whose = f"uncommitted work of {short_name(event['actor'], root)}"
+    return f"{whose} (attempt {event['attempt']}) saved as {ref}"
+
+
+def _salvage_prune(event: Event, root: str) -> str:
+    return f"saved work dropped{_by(event, root)}: {event['detail']['salvage_ref']}"
+
+
 def _reconcile(event: Event, root: str) -> str:
     detail = event["detail"]
     if detail["was"] == "completed":
@@ -197,6 +207,8 @@ WORDS: dict[str, Callable[[Event, str], str]] = {
     "reconcile": _reconcile,
     "raise_attempt": _raise_attempt,
     "merge": _merge,
+    "salvage": _salvage,
+    "salvage_prune": _salvage_prune,
     "worktree_create": _worktree("worktree made"),
     "worktree_reserve": _worktree("worktree handed out again"),
     "worktree_remove": _worktree("worktree removed"),

@@ -33,8 +33,10 @@ def worktree_create(call: Call) -> Answer:
     order, issues = _order(call, place)
     data = making.create(place.repo, place.store, order)
     if call.flag("claim"):
-        data["claim"] = claim = _claim(call, place, data)
-        if claim["claimed"]:
+        claim = _claim(call, place, data)
+        data["claim"] = claim.data
+        issues = [*issues, *map(dict, claim.issues)]
+        if claim.data["claimed"]:
             data["reserved_until"] = None
     return place.backed_up(said(data, lambda: _created(data), issues))
 
@@ -61,11 +63,12 @@ def _order(call: Call, place: Place) -> tuple[Order, list[dict[str, object]]]:
         new=call.flag("new"),
         commit_plan=call.flag("commit_plan"),
         request_id=call.text("request_id"),
+        step=(call.text("step") or "").removeprefix("#") or None,
     )
     return order, issues
 
 
-def _claim(call: Call, place: Place, made: Mapping[str, Any]) -> Mapping[str, object]:
+def _claim(call: Call, place: Place, made: Mapping[str, Any]) -> Answer:
     """The answer of `state claim` from the new worktree; a refusal takes that away again."""
     from tugtool.cli import parse, state
     from tugtool.worktree import undoing
@@ -75,8 +78,11 @@ def _claim(call: Call, place: Place, made: Mapping[str, Any]) -> Mapping[str, ob
     keys = (*_OF_CLAIM, "request_id")
     asked.values = {key: call.values[key] for key in keys if key in call.values}
     asked.values |= {"plan": [made["plan_path"]], "worktree": [made["worktree_path"]]}
+    if made["resumes"] is not None:
+        # That one or none: another step's work must not be mixed with what lies there.
+        asked.values.setdefault("step", [made["resumes"]])
     try:
-        return state.state_claim(asked).data
+        return state.state_claim(asked)
     except BaseException:
         if not made["reused"]:
             undoing.discard(place.repo, place.store, made)
@@ -91,6 +97,8 @@ def _created(data: Mapping[str, Any]) -> str:
         f"{len(data['completed_steps'])} of {data['total_steps']} steps completed, "
         f"{len(data['ready_steps'])} ready",
     ]
+    if data["resumes"] is not None:
+        lines.append(f"uncommitted work on {data['resumes']} lies there, to go on with")
     claim = data["claim"]
     if claim is not None:
         got = f"claimed {claim.get('anchor')}: {claim.get('step_title')}"

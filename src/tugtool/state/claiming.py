@@ -60,26 +60,33 @@ def claim(
 ) -> Data:
     """Lease a step to the caller, or say why there is none."""
     with store.write(plan) as tx:
-        row = record.plan_row(tx, plan)
-        if step is not None:
-            record.step_row(tx, plan, step)
-        replayed = _replay(tx, plan, request)
-        if replayed is not None:
-            return replayed
-        record.refuse_archived(row)
-        record.refuse_drift(tx, row, copy)
-        if row["paused_at"] is not None:
-            return _nothing(tx, plan, row, "paused")
-        if row["steps_done"] == row["steps_total"]:
-            return _nothing(tx, plan, row, "all_completed")
-        gone = _gone(tx, plan)
-        if step is not None:
-            found = _asked_for(tx, plan, step, request, gone)
-        else:
-            found = _next(tx, plan, request, gone)
-        if found is None:
-            return _nothing(tx, plan, row, "no_ready_steps")
-        return _take(tx, plan, found, request, gone)
+        data = _answer(tx, plan, request, copy, step)
+        # Of whoever lost this step, or another of the plan when somebody died in between.
+        data["unsaved"] = record.is_unsaved(tx)
+        return data
+
+
+def _answer(tx: Transaction, plan: str, request: Request, copy: PlanCopy, step: str | None) -> Data:
+    row = record.plan_row(tx, plan)
+    if step is not None:
+        record.step_row(tx, plan, step)
+    replayed = _replay(tx, plan, request)
+    if replayed is not None:
+        return replayed
+    record.refuse_archived(row)
+    record.refuse_drift(tx, row, copy)
+    if row["paused_at"] is not None:
+        return _nothing(tx, plan, row, "paused")
+    if row["steps_done"] == row["steps_total"]:
+        return _nothing(tx, plan, row, "all_completed")
+    gone = _gone(tx, plan)
+    if step is not None:
+        found = _asked_for(tx, plan, step, request, gone)
+    else:
+        found = _next(tx, plan, request, gone)
+    if found is None:
+        return _nothing(tx, plan, row, "no_ready_steps")
+    return _take(tx, plan, found, request, gone)
 
 
 def _replay(tx: Transaction, plan: str, request: Request) -> Data | None:
@@ -170,6 +177,8 @@ def _take(tx: Transaction, plan: str, step: Row, request: Request, gone: set[str
             outcome=outcome,
         )
         reset = drop_unfinished(tx, plan, anchor)
+        if step["claimed_by"] != request.owner:
+            record.displaced(tx, step)
     else:
         record.count(tx, plan, ready=-1)
     _open_attempt(tx, plan, anchor, number, request)
@@ -248,6 +257,7 @@ def _claimed(
 ) -> Data:
     row = record.plan_row(tx, plan)
     others = _gone(tx, plan) if gone is None else gone
+    before = _previous(tx, plan, step)
     return {
         "claimed": True,
         "plan_path": plan,
@@ -267,7 +277,8 @@ def _claimed(
             for sub in tx.all(sql.SUBSTEPS, anchor=step["anchor"])
         ],
         "missing_commits": None if record.has_needs_elsewhere(tx, step) else [],
-        "previous_attempt": _previous(tx, plan, step),
+        "salvage_ref": before and before["salvage_ref"],
+        "previous_attempt": before,
     }
 
 
@@ -279,38 +290,13 @@ def _takeable(tx: Transaction, plan: str, anchor: str, gone: set[str]) -> int:
 
 
 def _previous(tx: Transaction, plan: str, step: Row) -> Data | None:
-    """What the last attempt left behind, so that work is resumed and not redone."""
-    anchor = step["anchor"]
-    last = tx.first(sql.ATTEMPT_BEFORE, anchor=anchor, number=step["attempt"])
+    last = tx.first(sql.ATTEMPT_BEFORE, anchor=step["anchor"], number=step["attempt"])
     if last is None:
         return None
-    members = [anchor, *(row["anchor"] for row in tx.all(sql.SUBSTEPS, anchor=anchor))]
-    return {
-        "number": last["number"],
-        "worktree": last["worktree"],
-        "outcome": last["outcome"],
-        "claimed_at": last["claimed_at"],
-        "ended_at": last["ended_at"],
-        "branch": None,
-        "commits_ahead": None,
-        "salvage_ref": last["salvage_ref"],
-        "completed_items": [
-            {"step_anchor": member, "kind": item["kind"], "ordinal": item["ordinal"]}
-            for member in members
-            for item in tx.all(sql.ITEMS, anchor=member)
-            if item["status"] == "completed"
-        ],
-        "artifacts": [
-            {
-                "step_anchor": member,
-                "artifact_id": row["id"],
-                "kind": row["kind"],
-                "summary": row["summary"],
-            }
-            for member in members
-            for row in tx.all(sql.ARTIFACTS, anchor=member)
-        ],
-    }
+    # A first attempt, as most are, need not load it.
+    from tugtool.state import resuming
+
+    return resuming.left_behind(tx, step["anchor"], last)
 
 
 def _nothing(tx: Transaction, plan: str, row: Row, reason: str) -> Data:

@@ -34,6 +34,9 @@ def release(
         if step["claimed_by"] is None or not force:
             record.refuse_stranger(plan, step, owner)
         _free(tx, plan, step, "release", actor=owner, outcome="released", park=park_reason)
+        if force:
+            record.displaced(tx, step)
+        unsaved = record.is_unsaved(tx)
     return {
         "released": True,
         "plan_path": plan,
@@ -42,6 +45,7 @@ def release(
         "attempt": step["attempt"],
         "parked": park_reason is not None,
         "salvage_ref": None,
+        "unsaved": unsaved,
     }
 
 
@@ -59,6 +63,8 @@ def reset(store: Store, plan: str, anchor: str, *, actor: str | None = None) -> 
         else:
             done = True
             _free(tx, plan, step, "reset", actor=actor, outcome="reset", park=None)
+            record.displaced(tx, step)
+        unsaved = record.is_unsaved(tx)
     return {
         "reset": done,
         "plan_path": plan,
@@ -66,6 +72,7 @@ def reset(store: Store, plan: str, anchor: str, *, actor: str | None = None) -> 
         "was_claimed_by": top["claimed_by"],
         "unparked": step is top and step["parked_at"] is not None,
         "salvage_ref": None,
+        "unsaved": unsaved,
     }
 
 

@@ -181,6 +181,19 @@ def renew(tx: Transaction, plan: str, top: Row, seconds: float | None = None) ->
     return until
 
 
+def displaced(tx: Transaction, step: Row) -> None:
+    """Somebody loses a step: what lies in their worktree is to be saved after the commit."""
+    from tugtool.store import sql_git  # Whoever takes a free step need not load it.
+
+    anchor, number = step["anchor"], step["attempt"]
+    tx.run(sql_git.ADD_UNSAVED, anchor=anchor, number=number, worktree=step["claimed_by"])
+
+
+def is_unsaved(tx: Transaction) -> bool:
+    """Whether work of somebody who lost a step of the plan is still to be saved."""
+    return tx.first(sql.ANY_UNSAVED) is not None
+
+
 def set_open(tx: Transaction, item: Row) -> None:
     """An item starts over: what was said about it no longer holds."""
     tx.run(

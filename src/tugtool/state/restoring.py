@@ -101,6 +101,7 @@ def _free(tx: Transaction, plan: str, step: Row) -> list[list[object]]:
     )
     tx.run(sql.FREE_SUBSTEPS, anchor=anchor)
     tx.run(sql.END_ATTEMPT, anchor=anchor, number=step["attempt"], outcome="reset")
+    record.displaced(tx, step)
     if step["parked_at"] is None and step["open_deps"] == 0:
         record.count(tx, plan, ready=1)
     return items

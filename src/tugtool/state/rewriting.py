@@ -27,8 +27,9 @@ def keep_text(tx: Transaction) -> None:
 def end_claims(tx: Transaction, revision: Revision) -> None:
     """Whoever held a step that is not what it was holds it no longer."""
     for anchor in revision.claims()[1]:
-        number = revision.recorded.steps[anchor]["attempt"]
-        tx.run(sql.END_ATTEMPT, anchor=anchor, number=number, outcome="reset")
+        step = revision.recorded.steps[anchor]
+        tx.run(sql.END_ATTEMPT, anchor=anchor, number=step["attempt"], outcome="reset")
+        record.displaced(tx, step)
 
 
 def dropped(tx: Transaction, revision: Revision) -> list[Data]:
@@ -126,6 +127,7 @@ def _drop(tx: Transaction, rows: list[Row]) -> None:
     # Substeps before the steps that they refer to.
     for row in sorted(rows, key=lambda row: row["parent_anchor"] is None):
         tx.run(sql_revise.DROP_ITEMS, anchor=row["anchor"])
+        tx.run(sql_revise.DROP_UNSAVED_STEP, anchor=row["anchor"])
         tx.run(sql_revise.DROP_ATTEMPTS, anchor=row["anchor"])
         tx.run(sql_revise.DROP_ARTIFACTS, anchor=row["anchor"])
         tx.run(sql_revise.DROP_STEP, anchor=row["anchor"])

@@ -292,6 +292,8 @@ update steps set attempt = attempt + :by where plan_path = :plan and parent_anch
 
 ATTEMPTS = "select * from attempts where plan_path = :plan order by step_anchor, number"
 
+ANY_UNSAVED = "select step_anchor from unsaved where plan_path = :plan limit 1"
+
 REQUESTED = """
 select * from attempts
  where plan_path = :plan and worktree = :owner and request_id = :request_id

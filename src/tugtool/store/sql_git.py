@@ -63,3 +63,43 @@ update attempts
    set salvage_ref = :salvage_ref
  where plan_path = :plan and step_anchor = :anchor and number = :number
 """
+
+# -- work that nobody has committed ----------------------------------------------------
+
+ADD_UNSAVED = """
+insert into unsaved (plan_path, step_anchor, number, worktree, taken_at)
+values (:plan, :anchor, :number, :worktree, :now)
+on conflict (plan_path, step_anchor, number) do nothing
+"""
+
+# What was taken last comes first: somebody waits for the answer about it.
+UNSAVED = """
+select *
+  from unsaved
+ where plan_path = :plan
+ order by taken_at desc, step_anchor, number
+"""
+
+EVERY_UNSAVED = "select * from unsaved order by taken_at, plan_path, step_anchor, number"
+
+UNSAVED_IN = "select * from unsaved where worktree = :path order by plan_path, step_anchor, number"
+
+IS_UNSAVED = """
+select number
+  from unsaved
+ where plan_path = :plan and step_anchor = :anchor and number = :number
+"""
+
+DROP_UNSAVED = """
+delete from unsaved
+ where plan_path = :plan and step_anchor = :anchor and number = :number
+"""
+
+SALVAGES = """
+select number, worktree, salvage_ref
+  from attempts
+ where plan_path = :plan and step_anchor = :anchor and salvage_ref is not null
+ order by number desc
+"""
+
+SALVAGED_AS = "select * from attempts where salvage_ref = :salvage_ref"

@@ -77,6 +77,8 @@ select *
  order by number
 """
 
+DROP_UNSAVED_STEP = "delete from unsaved where plan_path = :plan and step_anchor = :anchor"
+
 DROP_ATTEMPTS = "delete from attempts where plan_path = :plan and step_anchor = :anchor"
 
 DROP_ARTIFACTS = "delete from step_artifacts where plan_path = :plan and step_anchor = :anchor"

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 
-from tugtool import base, crash, git, jsontext, landed, repository, state
+from tugtool import base, crash, git, jsontext, landed, repository, salvage, state
 from tugtool import init as setup
 from tugtool.errors import TugError
 from tugtool.git_errors import NotMade
 from tugtool.plan import fingerprint
 from tugtool.state import record
 from tugtool.state.record import storable
-from tugtool.store import sql_git
+from tugtool.store import sql, sql_git
 from tugtool.worktree import naming, planfile, survey, undoing
 
 TYPE_CHECKING = False
@@ -35,7 +35,9 @@ RESERVED_SECONDS = 600
 class Order:
     """What is to be made: for which plan, from where, and how."""
 
-    __slots__ = ("base", "commit_plan", "file", "hash", "new", "parsed", "request_id", "text")
+    __slots__ = (
+        *("base", "commit_plan", "file", "hash", "new", "parsed", "request_id", "step", "text"),
+    )
 
     def __init__(
         self,
@@ -48,6 +50,7 @@ class Order:
         new: bool = False,
         commit_plan: bool = False,
         request_id: str | None = None,
+        step: str | None = None,
     ) -> None:
         self.file = file
         self.parsed = parsed
@@ -57,6 +60,8 @@ class Order:
         self.new = new
         self.commit_plan = commit_plan
         self.request_id = None if request_id is None else storable(request_id)
+        #: The step that is to be claimed from it, where the caller has asked for one.
+        self.step = step
 
 
 def create(repo: Repository, store: Store, order: Order) -> Data:
@@ -79,7 +84,21 @@ def create(repo: Repository, store: Store, order: Order) -> Data:
         row = made or _reserved(store, order, tree)
     finally:
         queue.leave()
-    return _answer(repo, store, order, row, reused=tree is not None, committed=committed)
+    answer = _answer(repo, store, order, row, reused=tree is not None, committed=committed)
+    answer["resumes"] = None if tree is None else _resumed(store, tree)
+    return answer
+
+
+def _resumed(store: Store, tree: Tree) -> str | None:
+    """The step whose uncommitted work lies in a worktree that is handed out again."""
+    holds = survey.held(store, tree.owner)
+    if len(holds) != 1 or holds[0]["plan_path"] != tree.plan or not _has_work(tree):
+        return None
+    return str(holds[0]["step_anchor"])
+
+
+def _has_work(tree: Tree) -> bool:
+    return bool(survey.changes(tree.path)) or salvage.has_put_aside(tree.path)
 
 
 def _answer(
@@ -131,10 +150,27 @@ def _is_free(repo: Repository, store: Store, order: Order, tree: Tree, now: str)
     holds = survey.held(store, tree.owner)
     if any(step["lease"] == "live" for step in holds):
         return False
-    # What lies there uncommitted belongs to the step that it holds; else to nobody we know.
-    if not holds and survey.changes(tree.path):
+    if not _can_be_resumed(store, order, tree, holds):
         return False
     return not _is_spent(repo, row, facts["HEAD"])
+
+
+def _can_be_resumed(store: Store, order: Order, tree: Tree, holds: list[Data]) -> bool:
+    """Whether nothing lies there uncommitted, or the caller goes on with what it belongs to.
+
+    It belongs to the one step that the worktree holds; else to nobody we know, and whoever
+    worked there on another step would mix the two, or commit somebody else's work as its own.
+    """
+    if not _has_work(tree):
+        return True
+    if len(holds) != 1 or holds[0]["plan_path"] != order.file.key:
+        return False
+    anchor = str(holds[0]["step_anchor"])
+    with store.read(order.file.key) as tx:
+        step = tx.one(sql.STEP, anchor=anchor)
+    # Another could not be given out instead of it.
+    takeable = step["parked_at"] is None and step["open_deps"] == 0
+    return takeable and order.step in (None, anchor)
 
 
 def _is_spent(repo: Repository, row: Row, tip: str) -> bool:

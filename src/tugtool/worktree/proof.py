@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tugtool import base, landed
+from tugtool import base, landed, salvage
 from tugtool.errors import listing
 from tugtool.store import sql_git
 from tugtool.worktree import submodules, survey
@@ -60,6 +60,8 @@ def look(repo: Repository, store: Store, tree: Tree, *, cwd: str) -> Look:
         if changed:
             number = "1 file" if len(changed) == 1 else f"{len(changed)} files"
             seen.files = [f"{number} not committed: {listing(changed, most=3)}"]
+        if salvage.has_put_aside(tree.path):
+            seen.files.append("a rebase or merge is under way that has put changes aside")
         seen.final += submodules.work(tree.path)
     seen.unproven = list(_unproven(repo, store, tree, (seen.tip, seen.head)))
     return seen

@@ -69,6 +69,10 @@ def _named(repo: Repository, store: Store, name: str, cwd: str) -> Tree:
     raise NotRemoved(name, reasons=[f"no worktree of a plan is called so; {reason}"])
 
 
+#: For so long it waits while another process saves what lies there.
+PATIENCE_SECONDS = 60
+
+
 class Removing:
     """One worktree, from the intent to the end; whoever runs it again goes on."""
 
@@ -82,10 +86,10 @@ class Removing:
     def run(self) -> Data:
         self._intend()
         crash.point("remove.intent")
-        if self.ref is not None:
-            self._save(self.ref)
-            crash.point("remove.salvaged")
-        self._remove_worktree()
+        if self.tree.exists:
+            self._alone()
+        else:
+            self._take_away()
         crash.point("remove.worktree")
         gone = self._remove_branch()
         crash.point("remove.branch")
@@ -100,6 +104,19 @@ class Removing:
             "released": released,
             "salvage_ref": self.ref,
         }
+
+    def _alone(self) -> None:
+        try:
+            with salvage.Guard(self.tree.path, seconds=PATIENCE_SECONDS):
+                self._take_away()
+        except salvage.Unsalvageable as error:
+            raise self._stays(str(error)) from error
+
+    def _take_away(self) -> None:
+        if self.ref is not None:
+            self._save(self.ref)
+            crash.point("remove.salvaged")
+        self._remove_worktree()
 
     def _intend(self) -> None:
         from tugtool import jsontext
@@ -138,21 +155,26 @@ class Removing:
                 if saved is None and self.seen.tip is not None:
                     salvage.keep(root, ref=ref, commit=self.seen.tip)
             elif saved is None:
-                salvage.save(tree.path, ref=ref, also=[self.seen.tip])
+                salvage.save(tree.path, ref=ref, also=[self.seen.tip], facts=self._facts())
             elif saved != salvage.tree_of(tree.path):
                 # Somebody went on working there since an earlier run saved it, or that run
                 # was killed while the files went: the new ref leads to both.
                 earlier = base.commit_of(root, ref)
-                self.ref = self._again(ref)
-                salvage.save(tree.path, ref=self.ref, also=[self.seen.tip, earlier])
+                self.ref = salvage.again(root, ref)
+                also = [self.seen.tip, earlier]
+                salvage.save(tree.path, ref=self.ref, also=also, facts=self._facts())
         except (salvage.Unsalvageable, TugError) as error:
             raise self._stays(str(error)) from error
 
-    def _again(self, ref: str) -> str:
-        number = 2
-        while salvage.saved_tree(self.repo.root, f"{ref}-{number}") is not None:
-            number += 1
-        return f"{ref}-{number}"
+    def _facts(self) -> Data:
+        step = self.seen.held[0] if len(self.seen.held) == 1 else {}
+        return {
+            "Plan": self.tree.plan,
+            "Step": step.get("step_anchor"),
+            "Attempt": step.get("attempt"),
+            "Worktree": self.tree.owner,
+            "Branch": self.tree.branch,
+        }
 
     def _stays(self, reason: str) -> NotRemoved:
         if self.recorded:
@@ -199,9 +221,20 @@ class Removing:
             released.append({"plan_path": plan, "step_anchor": anchor})
         return released
 
+    def _settle(self) -> None:
+        """Attempts whose work was still to be saved from here: it is, or there was none."""
+        with self.store.read() as tx:
+            rows = tx.all(sql_git.UNSAVED_IN, path=self.tree.owner)
+        for row in rows:
+            key = {"anchor": row["step_anchor"], "number": row["number"]}
+            with self.store.write(row["plan_path"]) as tx:
+                if tx.run(sql_git.DROP_UNSAVED, **key) and self.ref is not None:
+                    tx.run(sql_git.SET_SALVAGE, **key, salvage_ref=self.ref)
+
     def _forget(self) -> None:
         if not self.recorded:
             return
+        self._settle()
         plan = self.tree.plan or ""
         with self.store.write(plan) as tx:
             # What else was under way in it can neither be finished there nor undone.

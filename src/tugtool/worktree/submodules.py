@@ -9,13 +9,13 @@ from tugtool import git
 
 def any_in(path: str) -> bool:
     """Whether submodules have been filled there."""
-    return bool(_filled(path))
+    return bool(filled(path))
 
 
 def work(path: str) -> list[str]:
     """What would be lost with them: whatever is on none of their remote branches."""
     found = []
-    for name in _filled(path):
+    for name in filled(path):
         top = os.path.join(path, name)
         changed = git.run("status", "--porcelain", "-z", "--untracked-files=all", cwd=top)
         # A stash is a ref too.
@@ -25,7 +25,8 @@ def work(path: str) -> list[str]:
     return found
 
 
-def _filled(path: str) -> list[str]:
+def filled(path: str) -> list[str]:
+    """Their names: those that have a repository there."""
     out = git.run("ls-files", "--stage", "-z", cwd=path)
     # <mode> <object> <stage>TAB<path>; a submodule's mode is its own.
     names = [line.partition("\t")[2] for line in out.split("\0") if line.startswith("160000 ")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tugtool import advancing, crash, git, repository
+from tugtool import advancing, blend, crash, git, repository
 from tugtool.errors import GitFailed, RepositoryError, listing
 from tugtool.git_errors import CommitRefused, DependencyConflict
 from tugtool.state.record import plan_row, storable
@@ -160,17 +160,13 @@ class _Preview:
             raise self._refusal(anchor, commit, reason)
         if kin.out.strip() in (self.head, commit):
             return commit if kin.out.strip() == self.head else self.head
-        words = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z")
-        done = git.attempt(*words, self.head, commit, cwd=self.top)
-        tree, *rest = done.out.split("\0")
-        if done.status == 1:
-            files = sorted(set(filter(None, rest)))
-            raise self._refusal(anchor, commit, "both changed the same lines", files)
-        if done.status:
-            raise self._refusal(anchor, commit, done.said.strip())
+        done = blend.commits(self.top, self.head, commit)
+        if not done.clean:
+            reason = done.refusal or "both changed the same lines"
+            raise self._refusal(anchor, commit, reason, done.files)
         message = f"Merge {anchor} of {' '.join(self.plan.split())}\n"
         parents = ("-p", self.head, "-p", commit)
-        words_ = ("commit-tree", *self.sign, *parents, tree)
+        words_ = ("commit-tree", *self.sign, *parents, done.tree)
         return git.run(*words_, cwd=self.top, given=message).strip()
 
     def _refusal(
