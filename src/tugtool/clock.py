@@ -17,6 +17,11 @@ def system_milliseconds() -> int:
     return time.time_ns() // 1_000_000
 
 
+def ticks() -> float:
+    """Seconds on a clock that nobody sets; only differences mean anything."""
+    return time.monotonic()
+
+
 def text(milliseconds: int) -> str:
     """`2026-02-23T12:00:00.000Z`. Comparing such texts compares the times."""
     seconds, rest = divmod(milliseconds, 1000)

@@ -5,6 +5,7 @@
     ├── UnsupportedPlatform   E075   neither Linux nor macOS
     ├── Interrupted           E098   stopped by the person (exit status 130)
     ├── Bug                   E099   a fault of ours (exit status 3)
+    ├── CannotRun             E085   a command that was to be run cannot be (126, 127)
     ├── RepositoryError
     │   ├── NotInitialised    E009   `tugcode init` has something to do
     │   ├── GitUnusable       E029   git is missing or too old
@@ -117,6 +118,19 @@ class Bug(TugError):
             hint="please report it with the traceback and the output of: tugcode version",
             exception=type(error).__name__,
         )
+
+
+class CannotRun(TugError):
+    """A command that somebody asked us to run: there is none, or it cannot be started."""
+
+    code = "E085"
+
+    def __init__(self, command: str, *, reason: str, missing: bool) -> None:
+        super().__init__(
+            f"cannot run {command}: {reason}", hint=f"command -v {quoted(command)}", command=command
+        )
+        #: As shells have it.
+        self.exit_status = 127 if missing else 126
 
 
 class RepositoryError(TugError):
