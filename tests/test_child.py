@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from tugtool import child, guardian
-from tugtool.child import Streams
 from tugtool.errors import CannotRun
-from tugtool.streams import Kept
+from tugtool.streams import Kept, Streams
 
 PATIENCE_SECONDS = 60
 

@@ -65,6 +65,7 @@ TABLES = TABLE_REPO | {
     "tugtool.cli.table_merge",
     "tugtool.cli.table_people",
     "tugtool.cli.table_plan",
+    "tugtool.cli.table_run",
     "tugtool.cli.table_state",
 }
 CONFIG = EVERY_COMMAND | IN_A_REPOSITORY | TABLE_REPO | {"tugtool.cli.repo"}
@@ -160,6 +161,7 @@ BEFORE = {
     "state claim": [INIT],
     "state reopen": [*HELD, FORCED],
     "state archive": [INIT],
+    "state exec": [INIT],
     "state import": [],
     "worktree list": [CREATE],
     "worktree remove": [CREATE],
@@ -190,6 +192,11 @@ RUNS = {
         {"place", "state"},
     ),
     "state complete": (FORCED, {"place", "state"}),
+    # With --json its standard output is ours for errors, which has to stay empty here.
+    "state exec": (
+        ["state", "exec", "small", "--", "sh", "-c", "test /dev/fd/1 -ef /dev/fd/2 || echo hi"],
+        {"foreground", "place", "state", "state_exec", "tending"},
+    ),
     "state ready": (["state", "ready", "small"], {"place", "state_look"}),
     "state why": (["state", "why", "small", "step-1"], {"place", "state_history"}),
     "state log": (["state", "log", "small"], {"place", "state_history"}),

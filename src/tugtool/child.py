@@ -71,6 +71,11 @@ class Child:
         if self.status is None:
             self._guard.send(number)
 
+    def wake(self) -> None:
+        """Let whoever waits look around; for handlers of signals."""
+        if self.status is None:
+            self._flow.ring()
+
     def resume(self) -> None:
         """Let a suspended command go on."""
         self.suspended_by = None

@@ -35,12 +35,7 @@ class Place:
         self.call = call
         self.repo: Repository = repository.discover(call.cwd)
         self.settings = config.load(self.repo.root)
-        self.store: Store = open_store(
-            f"sqlite://{os.path.join(self.repo.root, '.tugtool', 'state.db')}",
-            busy_seconds=self.settings.number("state.busy_seconds"),
-            # Where `git clean` cannot reach it.
-            copies=os.path.join(self.repo.common_dir, "tugtool"),
-        )
+        self.store = self.opened(self.settings.number("state.busy_seconds"))
         given = call.text("worktree")
         if given == "" or call.text("request_id") == "":
             # An unset variable of a script, most likely; it must not mean somebody else.
@@ -48,6 +43,15 @@ class Place:
         #: The caller's worktree as a path, and as the name under which it owns steps.
         self.worktree = repository.worktree_identity(self.repo, given, cwd=call.cwd)
         self.owner = storable(self.worktree)
+
+    def opened(self, busy_seconds: float) -> Store:
+        """The database, for whoever waits at most so long for others."""
+        return open_store(
+            f"sqlite://{os.path.join(self.repo.root, '.tugtool', 'state.db')}",
+            busy_seconds=busy_seconds,
+            # Where `git clean` cannot reach it.
+            copies=os.path.join(self.repo.common_dir, "tugtool"),
+        )
 
     def plan(self) -> str:
         """The key of the plan that is meant; the database must be there."""

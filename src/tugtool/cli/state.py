@@ -20,13 +20,22 @@ if TYPE_CHECKING:
 
 def state_claim(call: Call) -> Answer:
     """Get the next step, if need be after waiting for it."""
-    from tugtool.state.claiming import Request
-
     pid = call.number("holder_pid")
     if pid is not None and holder.start_time(pid) is None:
         raise Usage(f"--holder-pid: there is no process {pid}", command="state claim")
     place = Place(call)
-    plan = place.plan()
+    data = claimed(place, place.plan(), pid)
+    answer = Answer(data, lambda: claim_text(data))
+    # Who finds nothing to do may be the last who comes by: what was completed within a minute
+    # of the last backup is saved now, or never.
+    return answer if data["claimed"] else place.backed_up(answer, pending=True)
+
+
+def claimed(place: Place, plan: str, pid: int | None) -> Data:
+    """What a claim as the call asks for it brings, also after waiting; held by that process."""
+    from tugtool.state.claiming import Request
+
+    call = place.call
     request = Request(
         place.owner,
         lease_seconds=call.seconds("lease_duration")
@@ -54,13 +63,11 @@ def state_claim(call: Call) -> Answer:
 
         held = str(data["anchor"])
         data["missing_commits"] = syncing.seen_missing(place.store, plan, held, at=place.worktree)
-    answer = Answer(data, lambda: _claim_text(data))
-    # Who finds nothing to do may be the last who comes by: what was completed within a minute
-    # of the last backup is saved now, or never.
-    return answer if data["claimed"] else place.backed_up(answer, pending=True)
+    return data
 
 
-def _claim_text(data: Mapping[str, object]) -> str:
+def claim_text(data: Mapping[str, object]) -> str:
+    """What a claim brought, for people."""
     if data["claimed"]:
         before = data["previous_attempt"]
         own = isinstance(before, dict) and before["worktree"] == data["worktree"]

@@ -78,6 +78,7 @@ def _every() -> tuple[Command, ...]:
         table_people,
         table_plan,
         table_repo,
+        table_run,
         table_state,
     )
 
@@ -87,6 +88,7 @@ def _every() -> tuple[Command, ...]:
         *table_look.COMMANDS,
         *table_people.COMMANDS,
         *table_state.COMMANDS,
+        *table_run.COMMANDS,
         *table_git.COMMANDS,
         *table_commit.COMMANDS,
         *table_merge.COMMANDS,
