@@ -139,6 +139,9 @@ PLANS = {
     "WORKTREES_OF": ["worktrees_of"],
     "HELD_BY": ["steps_held"],
     "SET_SALVAGE": ["key of attempts"],
+    "STANDING": ["key of attempts", "key of steps"],
+    "SET_HOLDER": ["key of attempts"],
+    "RELEASED_BY": ["plan_events"],
     "SET_BASE": ["key of plans"],
     "COMMIT_INTENT": ["key of intents"],
     "CHANGE_COMMIT_INTENT": ["key of intents"],
@@ -169,6 +172,7 @@ WHOLE_INDEX = {
     "ATTEMPTS_ASTRAY",
     "PARKED_UNTRIED",
     "WORKTREES_OF",
+    "RELEASED_BY",
 }
 #: They sort what they found, which is as much as they have to read anyway.
 SORTED = {"EXPIRED_STEPS", "DEPENDENTS", "OPEN_NEEDS", "DEFERRED_ITEMS"}

@@ -40,10 +40,14 @@ def _standing(
     if row["ended_at"] is None:
         return "held", lease
     outcome = str(row["outcome"])
-    by = tx.value(sql_exec.RELEASED_BY, anchor=anchor, number=attempt)
-    if outcome == "completed" or (outcome == "released" and by == owner):
+    if outcome == "completed" or (outcome == "released" and _by_owner(tx, anchor, owner, attempt)):
         return outcome, lease
     raise Superseded(plan, anchor, attempt=attempt, current=row["current_attempt"])
+
+
+def _by_owner(tx: Transaction, anchor: str, owner: str, attempt: int) -> bool:
+    # By force anybody releases, and then whoever worked has to stop.
+    return bool(tx.value(sql_exec.RELEASED_BY, anchor=anchor, number=attempt) == owner)
 
 
 def adopt(store: Store, plan: str, anchor: str, *, owner: str, attempt: int, pid: int) -> Data:
