@@ -51,7 +51,7 @@ class Child:
         self.stop()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Until it has ended, is suspended, or the time is up; whether it has ended.
+        """Until it has ended, is suspended, `wake` is called or the time is up; has it ended?
 
         When it has, what it left in its group is stopped too, and what it wrote is read: all
         but what a process outside the group still holds back.

@@ -54,19 +54,19 @@ def adopt(store: Store, plan: str, anchor: str, *, owner: str, attempt: int, pid
     """Become the process that holds a claim; not while the one before still runs (E053)."""
     with store.write(plan) as tx:
         _, top = record.held(tx, plan, anchor, owner=owner, attempt=attempt)
-        row = tx.one(sql.ATTEMPT, anchor=anchor, number=attempt)
+        row = tx.one(sql.ATTEMPT, anchor=top["anchor"], number=attempt)
         if row["holder_pid"] not in (None, pid) and not holder.is_gone(row):
             until = top["lease_expires_at"]
             raise NotReady(plan, anchor, owner=f"process {row['holder_pid']}", until=until)
         start = holder.start_time(pid) or ""
-        return _hold(tx, plan, anchor, owner, attempt, pid, start)
+        return _hold(tx, plan, top["anchor"], owner, attempt, pid, start)
 
 
 def let_go(store: Store, plan: str, anchor: str, *, owner: str, attempt: int) -> Data:
     """From now on no process stands for the claim: only the lease counts, which is renewed."""
     with store.write(plan) as tx:
-        record.held(tx, plan, anchor, owner=owner, attempt=attempt)
-        return _hold(tx, plan, anchor, owner, attempt, None, None)
+        _, top = record.held(tx, plan, anchor, owner=owner, attempt=attempt)
+        return _hold(tx, plan, top["anchor"], owner, attempt, None, None)
 
 
 def _hold(
