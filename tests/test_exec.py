@@ -7,6 +7,7 @@ is at its end when the last process that holds it is gone.
 import contextlib
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -55,9 +56,12 @@ def begun(tmp_path):
 
     yield begin
     for each in processes:
-        if each.poll() is None:
-            each.kill()
-        each.communicate()
+        each.kill()
+        each.wait()
+        # Not read to their end: a command that is left over would hold them.
+        for stream in (each.stdin, each.stdout, each.stderr):
+            if stream is not None:
+                stream.close()
 
 
 def done(process: subprocess.Popen, given: bytes | None = None) -> tuple[int, bytes, str]:
@@ -73,6 +77,20 @@ def until(seen: Callable[[], object]) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not seen():
         assert time.monotonic() < deadline, "not seen in time"
+
+
+def opened(gate: Path, word: str) -> None:
+    """Let the command behind the gate go on; not for ever, if there is none."""
+    found: list[int] = []
+
+    def is_there() -> bool:
+        with contextlib.suppress(OSError):  # nobody reads
+            found.append(os.open(gate, os.O_WRONLY | os.O_NONBLOCK))
+        return bool(found)
+
+    until(is_there)
+    os.write(found[0], word.encode())
+    os.close(found[0])
 
 
 def attempts(desk) -> list[dict]:
@@ -172,7 +190,7 @@ def test_a_command_that_goes_on_after_it_has_completed_its_step_may(desk, begun,
     running = begun(desk, cmd=sh(script, line.path, gate))
     line.said()
     assert desk.ok("claim", "work", at=desk.blue)["anchor"] == "step-2"
-    gate.write_text("0\n")
+    opened(gate, "0\n")
     assert done(running)[::2] == (0, "")
 
 
@@ -182,7 +200,7 @@ def test_a_command_that_gives_its_step_back_is_no_failure(desk, begun, line, gat
     running = begun(desk, "--complete", cmd=sh(script, line.path, gate))
     line.said()
     assert desk.ok("claim", "work", at=desk.blue)["anchor"] == "step-1"
-    gate.write_text("0\n")
+    opened(gate, "0\n")
     assert done(running)[0] == 0
     assert outcomes(desk) == ["released", None]
 
@@ -460,7 +478,7 @@ def test_one_that_was_stopped_and_finds_its_step_untouched_goes_on(desk, begun, 
     until(lambda: desk.ok("ready", "work")["expired_claims"] == ["step-1"])
     running.send_signal(signal.SIGCONT)
     until(lambda: desk.ok("ready", "work")["expired_claims"] == [])
-    gate.write_text("0\n")
+    opened(gate, "0\n")
     assert done(running)[0] == 0
 
 
@@ -476,7 +494,7 @@ def test_the_lease_is_renewed_while_the_command_runs(desk, begun, line, gate):
 
     until(renewed_often)
     assert outcomes(desk) == [None]
-    gate.write_text("0\n")
+    opened(gate, "0\n")
     assert done(running)[::2] == (0, "")
 
 
@@ -486,7 +504,7 @@ def test_a_lease_that_the_command_shortens_is_renewed_in_its_time(desk, begun, l
     running = begun(desk, cmd=sh(script, line.path, gate))
     line.said()
     until(lambda: len(desk.rows("select seq from events where kind = 'heartbeat'")) >= 4)
-    gate.write_text("0\n")
+    opened(gate, "0\n")
     assert done(running)[::2] == (0, "")
 
 
@@ -523,7 +541,7 @@ def test_a_database_that_is_busy_or_away_for_a_while_does_no_harm(
         assert "trying again while the command runs" in (tmp_path / "err").read_text()
     before = len(desk.rows("select seq from events where kind = 'heartbeat'"))
     until(lambda: len(desk.rows("select seq from events where kind = 'heartbeat'")) > before + 1)
-    gate.write_text("0\n")
+    opened(gate, "0\n")
     assert running.wait(PATIENCE_SECONDS) == 0
     assert status(desk) == "in_progress"
 
@@ -536,7 +554,7 @@ def test_a_database_that_stays_away_leaves_the_command_its_status(
     running = begun(desk, *options, cmd=sh(GATED, line.path, gate))
     line.said()
     with away(desk):
-        gate.write_text("7\n" if number == 7 else "0\n")
+        opened(gate, "7\n" if number == 7 else "0\n")
         code, out, err = done(running)
     assert (code, out) == (number, b"")
     assert "E046" in err or "E063" in err
@@ -570,7 +588,7 @@ def test_the_same_request_does_not_run_a_second_command_beside_the_first(desk, b
     code, out, err = ran(desk, "--request-id", "r1", cmd=["echo", "twice"], begun=begun)
     assert (code, out) == (1, b"")
     assert f"E053: step step-1 is held by process {first.pid}" in err
-    gate.write_text("0\n")
+    opened(gate, "0\n")
     assert done(first)[::2] == (0, "")
 
 
@@ -610,7 +628,7 @@ def test_what_was_ignored_stays_ignored(desk, begun, line, gate):
     )
     line.said()
     running.send_signal(signal.SIGHUP)
-    gate.write_text("6\n")
+    opened(gate, "6\n")
     assert done(running)[0] == 6
 
 
@@ -618,3 +636,27 @@ def test_who_ignores_the_end_of_children_learns_the_status_all_the_same(desk, be
     desk = desk("1 t")
     deaf = {"preexec_fn": lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)}
     assert ran(desk, cmd=sh("exit 6"), begun=begun, **deaf)[0] == 6
+
+
+# -- the pages -------------------------------------------------------------------------
+
+PAGE = (Path(__file__).parent.parent / "docs" / "orchestrators.md").read_text()
+AGENT = "#!/bin/sh\nexec tugcode state update $TUGCODE_PLAN $TUGCODE_STEP --all completed >&2\n"
+
+
+@pytest.mark.parametrize(("language", "words"), [("sh", ["sh"]), ("python", [sys.executable])])
+def test_the_loops_of_the_page_carry_out_a_plan(desk, tmp_path, language, words):
+    desk = desk("1 t", "2 t < 1", "3 tc < 2")
+    blocks = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    (loop,) = [block for block in blocks if block.startswith(("while", "import"))]
+    (tmp_path / "loop").write_text(loop.replace("bookshelf", "work"))
+    (desk.red / "agent").write_text(AGENT)
+    (desk.red / "agent").chmod(0o755)
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    told = subprocess.run(
+        [*words, tmp_path / "loop"], cwd=desk.red, env=env, capture_output=True, text=True
+    )
+    assert told.returncode == 0, told.stderr
+    assert outcomes(desk) == ["completed"] * 3
+    if language == "python":
+        assert told.stdout == "".join(f"step-{n} 1 completed 0\n" for n in (1, 2, 3))
