@@ -135,7 +135,7 @@ def test_one_whose_step_was_taken_while_it_was_suspended_does_not_go_on(desk, te
     line = Line(tmp_path / "line")
     seen = shell_on(terminal, "bash")
     ours = " ".join(tugcode(*EXEC, at=desk.red))
-    script = f"exec 9>{line.path}; echo at''work; read -r word; echo done >&9"
+    script = f'exec 9>{line.path}; trap "echo went on >&9" CONT; echo at""work; read -r word'
     seen.press(f"{ours} -- sh -c '{script}'\n")
     seen.until_text("atwork")
     seen.press("\x1a")

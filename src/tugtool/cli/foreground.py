@@ -84,7 +84,6 @@ class Foreground:
             asks = running.suspended_by in _WANTS_TERMINAL
             self._wanted = self._wanted or asks
             if not (asks and self._is_in_front()):
-                self._take_back()
                 _suspend_job()
             # Not at once: whose claim was lost meanwhile must not go on.
             self._continued = True
