@@ -45,12 +45,13 @@ class Claim:
         due = self._renewed + self._lease / RENEWALS - time.monotonic()
         return min(LOOK_SECONDS, max(due, 0.02)) if self.standing == "held" else LOOK_SECONDS
 
-    def look(self) -> TugError | None:
+    def look(self, *, closely: bool) -> TugError | None:
         """Notice what happened to the claim, and renew it; how it was lost, if it was."""
         if self.standing != "held":
             return None
         try:
-            if time.monotonic() - self._looked >= READ_SECONDS or self.store.wait_for_change(0):
+            changed = self.store.wait_for_change(0)
+            if closely or changed or time.monotonic() - self._looked >= READ_SECONDS:
                 self._notice()
             self._renew()
             self._trouble = ""
@@ -96,7 +97,8 @@ class Claim:
 def tend(claim: Claim, running: Child, front: Foreground) -> TugError | None:
     """Until the command has ended; or the claim is lost: then the command is stopped."""
     while not running.wait(claim.nap()):
-        lost = claim.look()
+        # One that is suspended goes on only if the claim is still there at that moment.
+        lost = claim.look(closely=running.suspended_by is not None)
         if lost is not None:
             running.stop()
             return lost
