@@ -65,6 +65,7 @@ TABLES = TABLE_REPO | {
     "tugtool.cli.table_merge",
     "tugtool.cli.table_people",
     "tugtool.cli.table_plan",
+    "tugtool.cli.table_run",
     "tugtool.cli.table_state",
     "tugtool.cli.table_verify",
 }
@@ -166,6 +167,7 @@ BEFORE = {
     "state claim": [INIT],
     "state reopen": [*HELD, FORCED],
     "state archive": [INIT],
+    "state exec": [INIT],
     "state import": [],
     "worktree list": [CREATE],
     "worktree remove": [CREATE],
@@ -201,6 +203,11 @@ RUNS = {
     "state verify": (
         ["state", "verify", "small", "step-1", "--yes"],
         {"batch", "place", "state_verify"},
+    ),
+    # With --json its standard output is ours for errors, which has to stay empty here.
+    "state exec": (
+        ["state", "exec", "small", "--", "sh", "-c", "test /dev/fd/1 -ef /dev/fd/2 || echo hi"],
+        {"foreground", "place", "state", "state_exec", "tending"},
     ),
     "state ready": (["state", "ready", "small"], {"place", "state_look"}),
     "state why": (["state", "why", "small", "step-1"], {"place", "state_history"}),

@@ -79,6 +79,7 @@ def _every() -> tuple[Command, ...]:
         table_people,
         table_plan,
         table_repo,
+        table_run,
         table_state,
         table_verify,
     )
@@ -90,6 +91,7 @@ def _every() -> tuple[Command, ...]:
         *table_people.COMMANDS,
         *table_state.COMMANDS,
         *table_verify.COMMANDS,
+        *table_run.COMMANDS,
         *table_git.COMMANDS,
         *table_commit.COMMANDS,
         *table_merge.COMMANDS,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tugtool.state.freeing import release, reopen, reset
     from tugtool.state.history import log
     from tugtool.state.holding import heartbeat, start
+    from tugtool.state.hosting import adopt, let_go, standing
     from tugtool.state.importing import import_
     from tugtool.state.overview import status
     from tugtool.state.pruning import prune
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "accept": "reviewing",
+    "adopt": "hosting",
     "archive": "upkeep",
     "artifact": "checklist",
     "claim": "claiming",
@@ -40,6 +42,7 @@ _HOMES = {
     "heartbeat": "holding",
     "import_": "importing",
     "init": "setup",
+    "let_go": "hosting",
     "log": "history",
     "pause": "flow",
     "prune": "pruning",
@@ -54,6 +57,7 @@ _HOMES = {
     "review": "reviewing",
     "revise": "revising",
     "show": "views",
+    "standing": "hosting",
     "start": "holding",
     "stats": "counting",
     "status": "overview",
@@ -64,6 +68,7 @@ _HOMES = {
 
 __all__ = [
     "accept",
+    "adopt",
     "archive",
     "artifact",
     "claim",
@@ -73,6 +78,7 @@ __all__ = [
     "heartbeat",
     "import_",
     "init",
+    "let_go",
     "log",
     "pause",
     "prune",
@@ -87,6 +93,7 @@ __all__ = [
     "review",
     "revise",
     "show",
+    "standing",
     "start",
     "stats",
     "status",
