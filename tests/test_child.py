@@ -4,7 +4,6 @@ Whether a process is gone is seen at a FIFO that it holds open: its end is the e
 """
 
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -12,37 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from lines import FAMILY, PATIENCE_SECONDS, Line, sh
 from tugtool import child, guardian
-from tugtool.child import Streams
 from tugtool.errors import CannotRun
-from tugtool.streams import Kept
-
-PATIENCE_SECONDS = 60
-
-
-class Line:
-    """A FIFO: `said()` is what somebody wrote into it, `ended()` when nobody holds it any more."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        os.mkfifo(path)
-        self.reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-        self.heard = b""
-
-    def said(self, word: bytes = b"ready") -> None:
-        while word not in self.heard:
-            assert self._more(), f"it ended, having said {self.heard!r}"
-
-    def ended(self) -> None:
-        while self._more():
-            pass
-
-    def _more(self) -> bool:
-        ready, _, _ = select.select([self.reader], [], [], PATIENCE_SECONDS)
-        assert ready, f"nothing in time; so far {self.heard!r}"
-        data = os.read(self.reader, 4096)
-        self.heard += data
-        return bool(data)
+from tugtool.streams import Kept, Streams
 
 
 @pytest.fixture
@@ -52,17 +24,9 @@ def line(tmp_path):
     os.close(made.reader)
 
 
-def sh(script: str, *words: object) -> list[str]:
-    return ["/bin/sh", "-c", script, "sh", *map(str, words)]
-
-
 def kept(script: str, *words: object, cwd: Path, **how) -> child.Child:
     limits = {key: how.pop(key) for key in ("limit_seconds", "grace_seconds") if key in how}
     return child.run(sh(script, *words), cwd=str(cwd), streams=Streams.keep(**how), **limits)
-
-
-#: Held by itself and by a grandchild whose parent is gone.
-FAMILY = 'exec 9>"$1"; (sleep 1000 & ) ; echo ready >&9; exec sleep 1000'
 
 
 def test_what_a_command_prints_is_kept_apart_and_its_status_is_told(tmp_path):

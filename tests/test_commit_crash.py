@@ -11,6 +11,7 @@ import pytest
 
 from commit_fixtures import LOG, Bench
 from conftest import Repo
+from racing import until
 from tugtool import crash
 
 POINTS = [name for name in crash.POINTS if name.startswith("commit.")]
@@ -228,6 +229,93 @@ def test_a_commit_at_work_is_waited_for_and_its_log_left_alone(bench):
     (b.hooks / "pre-commit").unlink()
     b.done("step-2")
     assert b.entries() == ["step-2: Part 2", "step-1: Part 1"]
+
+
+def test_a_git_that_outlives_its_command_is_waited_for_and_its_commit_used(bench):
+    """Killed is only the command; git goes on, and commits when its hook lets it."""
+    b = begun(bench, "plain")
+    reached, go, ended = (b.repo.path / name for name in ("reached", "go", "ended"))
+    for fifo in (reached, go, ended):
+        os.mkfifo(fifo)
+    b.hook("pre-commit", f"echo $PPID > {reached}; cat {go} > /dev/null")
+    b.hook("post-commit", f"echo > {ended}")
+    busy = subprocess.Popen(
+        [sys.executable, "-m", "tugtool", *b.words("step-2")],
+        cwd=b.red,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    git = int(reached.read_text())
+    busy.kill()
+    busy.wait()
+    log = b.log.read_bytes()
+    for step in ("step-2", "step-3"):
+        refused = b.commit_json(step)
+        assert refused.codes == ["E080"]
+        assert refused.envelope()["issues"][0]["facts"]["pid"] == git
+    assert b.log.read_bytes() == log
+    (b.hooks / "pre-commit").unlink()
+    go.write_text("go")
+    ended.read_text()
+    (b.hooks / "post-commit").unlink()
+    until(lambda: not os.path.exists(f"/proc/{git}") or b.commit_json("step-2").status == 0)
+    done = b.done("step-2")
+    assert (len(b.commits()), b.step("step-2")["commit_hash"]) == (2, b.head())
+    assert done["commit_hash"] == b.head()
+    assert b.entries() == ["step-2: Part 2", "step-1: Part 1"]
+    assert (b.intents(), b.git("status", "--porcelain")) == ([], "")
+
+
+def test_a_git_that_is_killed_with_its_command_while_it_adds_leaves_no_lock(bench):
+    b = begun(bench, "plain")
+    reached = b.repo.path / "reached"
+    os.mkfifo(reached)
+    wait = f"mkdir {b.repo.path}/first 2>/dev/null && echo > {reached} && tail -f /dev/null"
+    b.git("config", "filter.slow.clean", f"{wait}; cat")
+    b.write({".gitattributes": "two filter=slow\n"})
+    # To be looked at anew.
+    os.utime(b.red / "two", (1, 1))
+    before = b.git("ls-files", "--stage")
+    busy = subprocess.Popen(
+        [sys.executable, "-m", "tugtool", *b.words("step-2")],
+        cwd=b.red,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    reached.read_text()
+    assert b.commit_json("step-2").codes == ["E080"]
+    os.killpg(busy.pid, signal.SIGKILL)
+    busy.wait()
+    assert b.git("ls-files", "--stage") == before
+    b.done("step-2")
+    assert b.entries() == ["step-2: Part 2", "step-1: Part 1"]
+    assert (b.intents(), b.git("status", "--porcelain")) == ([], "")
+    inside = [each.name for each in (b.repo.path / ".git/worktrees/red").iterdir()]
+    assert [name for name in inside if "tugtool" in name or "lock" in name] == []
+
+
+def test_a_commit_whose_trailers_a_hook_took_away_is_known_by_its_entry(bench):
+    b = begun(bench, "plain")
+    b.hook("commit-msg", "echo nothing of yours > $1")
+    b.crash("commit.committed", "step-2")
+    made = b.head()
+    done = b.commit_json("step-2")
+    assert done.codes == ["W111"]
+    assert (done.data["recovered"], done.data["commit_hash"]) == (True, made)
+    assert (len(b.commits()), b.step("step-2")["commit_hash"]) == (2, made)
+    assert b.entries() == ["step-2: Part 2", "step-1: Part 1"]
+
+
+def test_a_commit_of_somebody_else_after_a_crash_is_not_taken_for_ours(bench):
+    b = begun(bench, "plain")
+    b.crash("commit.intent", "step-2")
+    b.write({"other": "x\n", LOG: "# Mine\n"})
+    b.git("add", "other", LOG)
+    b.git("commit", "--quiet", "--message=by hand")
+    by_hand = b.head()
+    assert b.done("step-2")["commit_hash"] != by_hand
+    assert len(b.commits()) == 3
 
 
 @pytest.mark.parametrize("seed", range(4))

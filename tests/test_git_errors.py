@@ -21,13 +21,15 @@ EXAMPLES = [
         ODD, anchor="step-1", commit="a" * 40, reason="no", files=["a", "b"]
     ),
     git_errors.MergeRefused(ODD, reason="it is not done"),
+    git_errors.NoSuchSalvage(ODD, several=False, close=["a"]),
+    git_errors.NotApplied("refs/tug/salvage/x", ODD, reason="no", files=["a"]),
     git_errors.CommitRefused(ODD, "is on no branch"),
     git_errors.MessageRefused("the message is blank"),
 ]
 #: What a hint may look at, and what it may do besides.
 LOOKING = (
     *("worktree list", "branch --list", "ls -ld", "log --all", "diff HEAD..."),
-    *("status", "commit --help", "state show"),
+    *("status", "commit --help", "state show", "salvage list", "salvage show"),
 )
 MAKING = ("git add ", "tugcode worktree create ")
 

@@ -1,6 +1,9 @@
 """Merge: a done plan comes to its base branch, all of it or nothing."""
 
 import json
+import os
+import shutil
+import signal
 
 import pytest
 
@@ -640,10 +643,24 @@ def test_a_merge_killed_at_any_point_is_finished_by_the_next(done, point, squash
 
 def test_killed_at_one_point_after_the_other_it_is_still_finished(done):
     work = done(PAIR, 1, 2, 3)
-    for point in ("merge.intent", *POINTS, "merge.tidied"):
+    for point in ("merge.intent", *(each for each in POINTS if each != "merge.moved"), POINTS[-1]):
         assert work.process("merge", "work", crash=point).returncode == -9, point
     work.merge()
     work.ends_well()
+
+
+def test_a_git_that_was_killed_while_it_deleted_a_worktree_is_gone_on_with(done):
+    work = done(("1", "2"), 1, 2)
+    work.process("merge", "work", crash="merge.recorded")
+    trees = [work.repo.path / ".tugtree" / f"tugplan__work-2026022{n}" for n in (1, 2)]
+    for tree in trees:
+        (tree / ".git").unlink()
+    (trees[0] / "code.py").unlink()
+    (trees[1] / "mine").write_text("x\n")
+    data = work.merge()
+    assert data["removed_worktrees"] == [str(trees[0])]
+    assert [each["worktree_path"] for each in data["left"]] == [str(trees[1])]
+    assert (trees[1] / "mine").read_text() == "x\n"
 
 
 def test_a_dry_run_after_a_crash_shows_what_is_left_and_does_nothing(done):
@@ -654,25 +671,116 @@ def test_a_dry_run_after_a_crash_shows_what_is_left_and_does_nothing(done):
     assert work.everything() == before
 
 
-def test_git_stopped_between_the_files_and_the_branch_is_gone_on_with(done):
-    work = done(("1", "2"), 1, 2)
-    work.process("merge", "work", crash="merge.intent")
-    result = json.loads(work.rows("select detail from intents")[0]["detail"])["result"]
-    work.repo.git("read-tree", "-m", "-u", "HEAD", result)
-    before = work.everything()
-    work.merge("--dry-run")
-    assert work.everything() == before
-    assert work.merge()["merged_commit"] == result
+SLOW = {f"step-{n}": {f"{n}-{i}.txt": f"{n} {i}\n" * 50 for i in range(9)} for n in (1, 2)}
+
+
+@pytest.fixture
+def stopped(done):
+    """A merge that is killed with its git in the middle of a checkout, files half-written."""
+
+    def make() -> Merging:
+        work = done(("1", "2"), 1, 2, **SLOW)
+        inner = work.repo.path / ".git"
+        (inner / "info" / "attributes").write_text("1-5.txt filter=slow\n")
+        os.mkfifo(inner / "reached")
+        wait = f"mkdir {inner}/first 2>/dev/null && echo > {inner}/reached && tail -f /dev/null"
+        work.repo.git("config", "filter.slow.smudge", f"{wait}; cat")
+        busy = work.start("merge", "work", apart=True)
+        (inner / "reached").read_text()
+        # Another merge that comes now leaves everything to this one.
+        assert f"is under way, process {busy.pid}" in work.refuses()
+        os.killpg(busy.pid, signal.SIGKILL)
+        busy.communicate()
+        return work
+
+    return make
+
+
+def half_way(work: Merging) -> list[str]:
+    """The files that git got to."""
+    return sorted(each.name for each in work.repo.path.glob("[12]-*.txt"))
+
+
+def test_a_git_that_is_killed_while_it_changes_files_is_gone_on_with(stopped):
+    work = stopped()
+    assert 0 < len(half_way(work)) < 18
+    (work.repo.path / half_way(work)[0]).write_text("1 0\n1 0\n1")
+    assert "was stopped while it changed files" in work.refuses("--dry-run")
+    work.merge()
+    work.ends_well()
+    assert len(half_way(work)) == 18
+    assert all(work.is_on_main(commit) for commit in work.commits.values())
+
+
+def test_what_a_person_does_to_a_file_of_git_s_after_a_crash_is_not_taken_for_git_s(stopped):
+    work = stopped()
+    work.repo.write({"1-0.txt": "mine\n"})
+    assert "1-0.txt" in work.refuses()
+    assert (work.repo.path / "1-0.txt").read_text() == "mine\n"
+    (work.repo.path / "1-0.txt").unlink()
+    work.merge()
     work.ends_well()
 
 
-def test_what_a_person_does_to_the_files_after_a_crash_is_not_taken_for_git_s(done):
-    work = done(("1", "2"), 1, 2)
-    work.process("merge", "work", crash="merge.intent")
-    result = json.loads(work.rows("select detail from intents")[0]["detail"])["result"]
-    work.repo.git("read-tree", "-m", "-u", "HEAD", result)
+def test_what_a_person_does_to_another_file_after_a_crash_is_left_alone(stopped):
+    work = stopped()
     work.repo.write({"code.py": "mine\n"})
-    assert "uncommitted changes" in work.refuses()
+    answer = work.run("merge", "work", "--json")
+    assert "uncommitted changes: code.py" in answer.out
+    assert (half_way(work), (work.repo.path / "code.py").read_text()) == ([], "mine\n")
+    work.repo.git("checkout-index", "--force", "code.py")
+    work.merge()
+    work.ends_well()
+
+
+def test_a_person_s_directory_where_git_did_not_get_to_is_kept(stopped):
+    work = stopped()
+    work.repo.write({"2-8.txt/x": "mine\n"})
+    answer = work.run("merge", "work", "--json")
+    assert answer.codes == ["E062"]
+    assert "untracked files are in the way: 2-8.txt/x" in answer.out
+    assert half_way(work) == ["2-8.txt"]
+    shutil.rmtree(work.repo.path / "2-8.txt")
+    work.merge()
+    work.ends_well()
+
+
+def test_a_lock_of_somebody_else_s_is_left_after_a_crash_too(stopped):
+    work = stopped()
+    lock = work.repo.path / ".git" / "index.lock"
+    facts = json.loads(lock.read_text())
+    lock.write_text(json.dumps({**facts, "process": {**facts["process"], "host": "elsewhere"}}))
+    assert "index.lock" in work.refuses()
+    lock.write_text(json.dumps({**facts, "process": {**facts["process"], "boot": "before"}}))
+    work.merge()
+    work.ends_well()
+
+
+def test_a_refused_branch_puts_files_of_every_kind_back(done):
+    """A file becomes a directory and the other way, one goes, a link comes; a hook says no."""
+    work = done(("1",))
+    work.commit(work.repo.path, message="kinds", files={"a": "a\n", "b/c": "c\n", "gone": "x\n"})
+    tree = work.branch(1, row=True)
+    for name in ("a", "gone", "b/c"):
+        (tree / name).unlink()
+    (tree / "b").rmdir()
+    (tree / "link").symlink_to("code.py")
+    made = work.commit(tree, "step-1", files={"a/deep/x": "x\n", "b": "b\n", "code.py": "new\n"})
+    work.finish("step-1", made, tree)
+    hook = work.repo.path / ".git" / "hooks" / "reference-transaction"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text('#!/bin/sh\ngrep -q refs/heads/main && [ "$1" = prepared ] && exit 1; exit 0\n')
+    hook.chmod(0o755)
+    before = work.repo.git("ls-files", "--stage")
+    assert "does not move the main worktree" in work.refuses()
+    assert work.repo.git("ls-files", "--stage") == before
+    assert sorted(os.listdir(work.repo.path)) == [
+        *(".git", ".tugtool", ".tugtree", "a", "b", "code.py", "file", "gone"),
+    ]
+    hook.unlink()
+    work.merge()
+    work.ends_well()
+    assert (work.repo.path / "a" / "deep" / "x").read_text() == "x\n"
 
 
 @pytest.mark.parametrize("pruned", [True, False])

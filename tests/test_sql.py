@@ -13,6 +13,7 @@ from tugtool.store import (
     schema,
     sql,
     sql_commit,
+    sql_exec,
     sql_git,
     sql_history,
     sql_implement,
@@ -27,6 +28,7 @@ SOURCES = Path(tugtool.__file__).parent
 HOMES = {
     "sql": sql,
     "sql_commit": sql_commit,
+    "sql_exec": sql_exec,
     "sql_git": sql_git,
     "sql_history": sql_history,
     "sql_implement": sql_implement,
@@ -145,6 +147,9 @@ PLANS = {
     "UNSAVED": ["key of unsaved"],
     "DROP_UNSAVED": ["key of unsaved"],
     "SALVAGES": ["key of attempts"],
+    "STANDING": ["key of attempts", "key of steps"],
+    "SET_HOLDER": ["key of attempts"],
+    "RELEASED_BY": ["plan_events"],
     "SET_BASE": ["key of plans"],
     "COMMIT_INTENT": ["key of intents"],
     "CHANGE_COMMIT_INTENT": ["key of intents"],
@@ -178,6 +183,7 @@ WHOLE_INDEX = {
     # Nearly always empty, and never long.
     "ANY_UNSAVED",
     "UNSAVED",
+    "RELEASED_BY",
 }
 #: They sort what they found, which is as much as they have to read anyway.
 SORTED = {"UNSAVED", "EXPIRED_STEPS", "DEPENDENTS", "OPEN_NEEDS", "DEFERRED_ITEMS"}

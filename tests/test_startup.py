@@ -67,7 +67,9 @@ TABLES = TABLE_REPO | {
     "tugtool.cli.table_merge",
     "tugtool.cli.table_people",
     "tugtool.cli.table_plan",
+    "tugtool.cli.table_run",
     "tugtool.cli.table_state",
+    "tugtool.cli.table_verify",
 }
 CONFIG = EVERY_COMMAND | IN_A_REPOSITORY | TABLE_REPO | {"tugtool.cli.repo"}
 HELP = EVERY_COMMAND | TABLES | {"tugtool.cli.help"}
@@ -116,7 +118,9 @@ COMMIT = (STATE - {"tugtool.cli.state"}) | {
     "tugtool.commit",
     "tugtool.crash",
     "tugtool.git_errors",
+    "tugtool.index",
     "tugtool.intent",
+    "tugtool.lingering",
     "tugtool.log",
     "tugtool.message",
     "tugtool.state.finishing",
@@ -165,6 +169,7 @@ BEFORE = {
     "state claim": [INIT],
     "state reopen": [*HELD, FORCED],
     "state archive": [INIT],
+    "state exec": [INIT],
     "state import": [],
     "worktree list": [CREATE],
     "worktree remove": [CREATE],
@@ -199,6 +204,15 @@ RUNS = {
         {"place", "state"},
     ),
     "state complete": (FORCED, {"place", "state"}),
+    "state verify": (
+        ["state", "verify", "small", "step-1", "--yes"],
+        {"batch", "place", "state_verify"},
+    ),
+    # With --json its standard output is ours for errors, which has to stay empty here.
+    "state exec": (
+        ["state", "exec", "small", "--", "sh", "-c", "test /dev/fd/1 -ef /dev/fd/2 || echo hi"],
+        {"foreground", "place", "state", "state_exec", "tending"},
+    ),
     "state ready": (["state", "ready", "small"], {"place", "state_look"}),
     "state why": (["state", "why", "small", "step-1"], {"place", "state_history"}),
     "state log": (["state", "log", "small"], {"place", "state_history"}),

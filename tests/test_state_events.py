@@ -12,10 +12,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from state_fixtures import Lab, entry
+from state_fixtures import KEY, Lab, entry
 from state_replay import INVARIANTS, next_step
+from tugtool import state
 from tugtool.errors import TugError
 from tugtool.state import record, reviewing, ripple
+from tugtool.state.verifying import Finding
 from tugtool.store import sql
 
 EXAMPLES = int(os.environ.get("TUG_FUZZ_EXAMPLES", "40"))
@@ -143,13 +145,21 @@ class History:
     def archive(self, anchor: str, owner: str, aux: int) -> None:
         self.lab.archive(undo=aux != 0)
 
+    def verify(self, anchor: str, owner: str, aux: int) -> None:
+        top = self.lab.row(anchor)["parent_anchor"] or anchor
+        if "c0" in self.lab.items(anchor):
+            how = {"owner": owner, "attempt": self.lab.row(top)["attempt"] - (aux == 4)}
+            found = [Finding(anchor, 0, passed=aux != 1, evidence={"aux": aux})]
+            text = {"copy": self.lab.copy, "plan_hash": self.lab.hash, "summary": "ran"}
+            state.verify(self.lab.store, KEY, anchor, found, **how, **text)
+
 
 ALWAYS = ("claim", "claim", "claim", "batch", "batch", "complete", "complete", "complete")
 OPERATIONS = (
     *ALWAYS,
     *("tick", "tick", "untick", "start", "sweep", "reopen", "release", "reset"),
     *("wait", "beat", "note", "pause", "reconcile"),
-    *("defer", "accept", "reject", "archive"),
+    *("defer", "accept", "reject", "archive", "verify"),
 )
 OWNERS = ("holder", "holder", "holder", "red", "blue")
 HISTORIES = st.lists(

@@ -9,8 +9,8 @@ import pytest
 from conftest import Repo, git
 from state_fixtures import KEY, markdown
 from tugtool import crash
-from tugtool.worktree import making
-from worktree_fixtures import Yard, crashed, fsck
+from tugtool.worktree import making, undoing
+from worktree_fixtures import Yard, crashed, fsck, process
 
 
 def points(command: str) -> list[str]:
@@ -113,6 +113,34 @@ def test_a_worktree_that_git_itself_left_half_made_is_taken_away(yard, state):
     assert end(yard)["git"] == [yard.root.name, path.name]
 
 
+def test_a_git_that_outlives_its_command_is_waited_for(yard, monkeypatch):
+    """It would take away what it could not finish, and that may be somebody else's by then."""
+    yard = yard()
+    yard.repo.commit({".gitattributes": "*.x filter=slow\n", "a.x": "x\n"})
+    reached, go = yard.root / ".git" / "reached", yard.root / ".git" / "go"
+    os.mkfifo(reached)
+    os.mkfifo(go)
+    first = f"mkdir {yard.root}/.git/first 2>/dev/null"
+    yard.repo.git("config", "filter.slow.required", "true")
+    yard.repo.git("config", "filter.slow.clean", "cat")
+    slow = f"sh -c '! {first} && cat || {{ echo $PPID > {reached}; cat {go}; exit 1; }}'"
+    yard.repo.git("config", "filter.slow.smudge", slow)
+    dying = process(yard.root, "worktree", "create", "work")
+    reached.read_text()
+    dying.kill()
+    dying.communicate()
+    monkeypatch.setattr(undoing, "LINGER_SECONDS", 0)
+    said = yard.refused("E033", "worktree", "create", "work")
+    assert "still runs, process" in said
+    go.write_text("go")
+    monkeypatch.setattr(undoing, "LINGER_SECONDS", 60)
+    path = yard.create()
+    assert (path / "a.x").read_text() == "x\n"
+    assert end(yard)["git"] == [yard.root.name, path.name]
+    assert end(yard)["intents"] == []
+    fsck(yard.root)
+
+
 def _landed(yard: Yard) -> tuple[Path, tuple[str, ...]]:
     path = yard.create()
     yard.do(path, "step-1", {"one": "1"})
@@ -172,6 +200,28 @@ def test_work_done_between_a_crash_and_the_next_try_is_saved_too(yard):
     assert "later" not in yard.repo.git("ls-tree", "--name-only", first).split()
     assert {"later", "loose"} <= set(yard.repo.git("ls-tree", "--name-only", second).split())
     yard.repo.git("merge-base", "--is-ancestor", first, second)
+
+
+@pytest.mark.parametrize("prepare", [_landed, _forced])
+@pytest.mark.parametrize("command", ["remove", "cleanup"])
+def test_a_git_that_was_killed_while_it_deleted_files_is_gone_on_with(yard, prepare, command):
+    yard = yard()
+    path, words = prepare(yard)
+    crashed(yard.root, "remove.salvaged" if words else "remove.intent", "worktree", "remove",
+            path.name, *words)  # fmt: skip
+    for name in (".git", "code.txt"):
+        (path / name).unlink()
+    if command == "cleanup" and not words:
+        yard.ok("worktree", "cleanup")
+    else:
+        (path / "mine").write_text("x")
+        assert "does not know" in yard.refused("E034", "worktree", "remove", path.name, *words)
+        (path / "mine").unlink()
+        yard.ok("worktree", "remove", path.name, *words)
+    found = end(yard)
+    assert (found["refs"], found["git"]) == (["refs/heads/main"], [yard.root.name])
+    assert found["files"] == found["rows"] == found["intents"] == found["held"] == []
+    fsck(yard.root)
 
 
 def test_cleanup_finishes_a_removal_that_was_cut_short(yard):

@@ -10,6 +10,7 @@ import pytest
 
 from conftest import Repo, git
 from state_fixtures import KEY, markdown
+from tugtool.git_errors import NotRemoved
 from tugtool.repository import discover
 from tugtool.store import open_store
 from tugtool.worktree import proof, removing, survey
@@ -413,6 +414,23 @@ def test_a_branch_that_moved_since_it_was_looked_at_stays(yard):
     assert yard.refs()[f"refs/heads/{data['branch_name']}"] == late
 
 
+def test_a_file_that_was_written_since_it_was_looked_at_stays_whatever_the_settings(yard):
+    """Git looks once more, and a person may have told it to overlook new files."""
+    yard = yard()
+    path = yard.create()
+    yard.repo.git("config", "status.showUntrackedFiles", "no")
+    repo = discover(str(yard.root))
+    store = open_store(f"sqlite://{yard.root / '.tugtool' / 'state.db'}")
+    tree = survey.trees(repo, store)[0]
+    seen = proof.look(repo, store, tree, cwd=str(yard.root))
+    (path / "late").write_text("x")
+    with pytest.raises(NotRemoved, match="untracked"):
+        removing.Removing(repo, store, tree, seen, force=False).run()
+    store.close()
+    assert (path / "late").read_text() == "x"
+    assert yard.rows("select * from intents") == []
+
+
 # -- cleanup ---------------------------------------------------------------------------
 
 
@@ -474,6 +492,36 @@ def test_cleanup_takes_branches_without_a_worktree_only_when_they_have_landed(ya
     assert [each["branch_name"] for each in data["removed"]] == ["tugplan/landed"]
     assert [each["branch_name"] for each in data["kept"]] == ["tugplan/open"]
     assert {"refs/heads/tugplan/open", "refs/heads/other/landed"} < set(yard.refs())
+
+
+def test_a_branch_that_a_hook_guards_is_kept_with_git_s_words(yard):
+    yard = yard()
+    yard.repo.git("branch", "tugplan/old-20260101")
+    hook = yard.root / ".git" / "hooks" / "reference-transaction"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text('#!/bin/sh\n[ "$1" != prepared ]\n')
+    hook.chmod(0o755)
+    data = yard.ok("worktree", "cleanup")
+    assert data["removed"] == []
+    assert "hook" in data["kept"][0]["reasons"][0]
+    hook.unlink()
+    assert len(yard.ok("worktree", "cleanup")["removed"]) == 1
+
+
+def test_what_is_only_on_a_remote_branch_has_not_landed_here(yard):
+    """The record is found again from the local branches alone: they have to have it first."""
+    yard = yard()
+    path = yard.create()
+    tip = yard.commit(path, {"one": "1"})
+    yard.repo.git("config", "branch.main.remote", "origin")
+    yard.repo.git("config", "branch.main.merge", "refs/heads/main")
+    yard.repo.git("config", "remote.origin.url", "/nowhere")
+    yard.repo.git("config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*")
+    yard.repo.git("update-ref", "refs/remotes/origin/main", tip)
+    assert "1 commit of" in yard.refused("E034", "worktree", "remove", path)
+    assert yard.ok("worktree", "cleanup")["removed"] == []
+    yard.repo.git("merge", "--quiet", "--ff-only", "origin/main")
+    yard.ok("worktree", "remove", path)
 
 
 def test_cleanup_leaves_live_claims_and_where_one_stands(yard):

@@ -1,6 +1,7 @@
 """Dependency commits: claim lists what a branch lacks, sync brings it in or changes nothing."""
 
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from conftest import Repo, git
 from state_fixtures import KEY
-from worktree_fixtures import Yard, fsck
+from worktree_fixtures import Yard, crashed, fsck, process
 
 
 def head(path: Path) -> str:
@@ -280,3 +281,53 @@ def test_a_merge_that_somebody_has_begun_is_left_alone(spread):
     assert yard.run("worktree", "sync", at=third).codes == ["E076"]
     assert state_of(third) == before
     assert Repo(third).git("rev-parse", "MERGE_HEAD")
+
+
+def test_a_git_that_is_killed_while_it_changes_files_is_gone_on_with(spread):
+    """With its command; what lies there uncommitted stays through all of it."""
+    yard, paths, commits = spread({f"one-{n}.txt": "1\n" for n in range(9)}, {"two": "2"})
+    third = paths[2]
+    yard.ok("state", "claim", "work", at=third)
+    (third / "loose").write_text("mine\n")
+    (third / "code.txt").write_text("mine\n")
+    inner = yard.root / ".git"
+    (inner / "info").mkdir(exist_ok=True)
+    (inner / "info" / "attributes").write_text("one-5.txt filter=slow\n")
+    os.mkfifo(inner / "reached")
+    wait = f"mkdir {inner}/first 2>/dev/null && echo > {inner}/reached && tail -f /dev/null"
+    yard.repo.git("config", "filter.slow.smudge", f"{wait}; cat")
+    busy = process(third, "worktree", "sync", apart=True)
+    (inner / "reached").read_text()
+    assert "sync under way" in yard.run("worktree", "sync", at=third).out
+    os.killpg(busy.pid, signal.SIGKILL)
+    busy.communicate()
+    got = sorted(path.name for path in third.glob("one-*.txt"))
+    assert 0 < len(got) < 9
+    (third / got[0]).write_text("theirs\n")
+    assert "changed since: one-" in yard.run("worktree", "sync", at=third).out
+    assert (third / got[0]).read_text() == "theirs\n"
+    (third / got[0]).write_text("")
+    yard.ok("worktree", "sync", at=third)
+    assert all(has(third, commit) for commit in commits)
+    assert len(list(third.glob("one-*.txt"))) == 9
+    assert git("status", "--porcelain", cwd=third) == " M code.txt\n?? loose\n"
+    assert (third / "code.txt").read_text() == (third / "loose").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("point", ["sync.locked", "sync.advanced"])
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_commit_after_a_sync_that_was_killed_puts_it_right_first(spread, point, begun):
+    yard, paths, commits = spread({"one": "1"}, {"two": "2"})
+    third = paths[2]
+    yard.ok("state", "claim", "work", "--step", "step-3", at=third)
+    words = ("commit", "--plan=work", "--step=step-3", "--message=x")
+    if begun:
+        crashed(third, "commit.added", *words)
+    crashed(third, point, "worktree", "sync")
+    (third / "own").write_text("x")
+    done = yard.ok(*words, at=third)
+    assert (done["completed"], "own" in done["files_staged"]) == (True, True)
+    assert {"one", "two"}.isdisjoint(done["files_staged"])
+    assert all(has(third, commit) == (point == "sync.advanced") for commit in commits)
+    assert git("status", "--porcelain", cwd=third) == ""
+    fsck(yard.root)

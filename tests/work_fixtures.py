@@ -166,9 +166,11 @@ class Work:
         out, err = started.communicate()
         return subprocess.CompletedProcess(words, started.returncode, out, err)
 
-    def start(self, *words: str, crash: str = "") -> subprocess.Popen:
+    def start(self, *words: str, crash: str = "", apart: bool = False) -> subprocess.Popen:
+        """`apart`: with a process group of its own, so that all it starts can be killed too."""
         env = {**os.environ, **IDENTITY, "TUGCODE_CRASH_AT": crash}
         env["PYTHONPATH"] = str(Path(tugtool.__file__).parent.parent)
         command = [sys.executable, "-m", "tugtool", "-C", str(self.repo.path), *words]
         pipe = subprocess.PIPE
-        return subprocess.Popen(command, env=env, stdout=pipe, stderr=pipe, text=True)
+        how = {"env": env, "stdout": pipe, "stderr": pipe, "text": True}
+        return subprocess.Popen(command, start_new_session=apart, **how)

@@ -103,8 +103,8 @@ class Yard:
         self.ok("state", "release", "work", step, at=at)
 
 
-def process(cwd: Path, *words: object, **environment: str) -> subprocess.Popen:
-    """`tugcode --json` as a process of its own."""
+def process(cwd: Path, *words: object, apart: bool = False, **environment: str) -> subprocess.Popen:
+    """`tugcode --json` as a process of its own; `apart`: with a process group of its own."""
     return subprocess.Popen(
         [sys.executable, "-m", "tugtool", *map(str, words), "--json"],
         cwd=cwd,
@@ -112,6 +112,7 @@ def process(cwd: Path, *words: object, **environment: str) -> subprocess.Popen:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=apart,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from tugtool import git
+from tugtool.errors import GitFailed
 from tugtool.git_errors import NoBaseBranch
 
 TYPE_CHECKING = False
@@ -37,7 +38,11 @@ def target_branch(plan: Plan) -> str | None:
 
 def current_branch(top: str) -> str:
     """The branch that is checked out there and has a commit, or the refusal that there is none."""
-    done = git.attempt("symbolic-ref", "--quiet", "HEAD", cwd=top)
+    words = ("symbolic-ref", "--quiet", "HEAD")
+    done = git.attempt(*words, cwd=top)
+    if done.status not in (0, 1):
+        # Git does not say that there is no branch, but that it does not look.
+        raise GitFailed(words, status=done.status, said=done.said.strip())
     if done.status:
         raise NoBaseBranch(f"{top} is on no branch (its HEAD is detached); name one with --base")
     if commit_of(top, "HEAD") is None:

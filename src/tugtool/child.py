@@ -51,7 +51,7 @@ class Child:
         self.stop()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Until it has ended, is suspended, or the time is up; whether it has ended.
+        """Until it has ended, is suspended, `wake` is called or the time is up; has it ended?
 
         When it has, what it left in its group is stopped too, and what it wrote is read: all
         but what a process outside the group still holds back.
@@ -70,6 +70,11 @@ class Child:
         """A signal to the whole group."""
         if self.status is None:
             self._guard.send(number)
+
+    def wake(self) -> None:
+        """Let whoever waits look around; for handlers of signals."""
+        if self.status is None:
+            self._flow.ring()
 
     def resume(self) -> None:
         """Let a suspended command go on."""

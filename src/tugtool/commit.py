@@ -7,6 +7,8 @@ was, and everything starts over.
 
 from __future__ import annotations
 
+import os
+
 from tugtool import crash, git, log, message, state, trailers, tree
 from tugtool.errors import GitFailed, TugError, quoted
 from tugtool.git_errors import CommitRefused
@@ -74,6 +76,7 @@ def commit(site: Site, plan: str, anchor: str, work: Work, *, attempt: int | Non
         made = earlier.made(site)
         same = (earlier.plan, earlier.anchor, earlier.attempt) == (plan, anchor, step.attempt)
         if made is not None and same and not step.completed:
+            issues += _oddities(site, earlier, made)
             return _finish(site, earlier, made, issues, recovered=True)
         issues.append(_settle(site, earlier, made))
     if step.completed:
@@ -111,6 +114,11 @@ def _commit(
     site: Site, plan: str, anchor: str, work: Work, step: _Step, issues: list[Data]
 ) -> Data:
     """The work itself; nothing is under way any more."""
+    if os.path.lexists(os.path.join(site.git_dir, "index.lock")):
+        # Perhaps a sync was killed here: what it left must not be committed as it stands.
+        from tugtool.worktree import syncing
+
+        syncing.mend(site.top)
     found = tree.look(site.top, site.git_dir)
     found.refuse_unfit()
     claim = trailers.claim(anchor, plan_hash=step.plan_hash, attempt=step.attempt)
@@ -167,7 +175,7 @@ def _made(site: Site, intent: Intent, text: str) -> Commit:
         crash.point("commit.rotated")
         intent.change.write()
         crash.point("commit.logged")
-        git.run("add", "--all", cwd=site.top)
+        tree.add_all(site.top, site.git_dir)
         crash.point("commit.added")
         made = _committed(site, intent, text)
     except TugError:
@@ -183,7 +191,14 @@ def _made(site: Site, intent: Intent, text: str) -> Commit:
 def _committed(site: Site, intent: Intent, text: str) -> Commit:
     # Verbatim: lines that begin with # are the caller's, and no comments.
     words = ("commit", "--quiet", "--cleanup=verbatim", "--allow-empty", "--file=-")
-    done = git.attempt(*words, cwd=site.top, given=text, settings=("i18n.commitEncoding=UTF-8",))
+    # It gets no message before it is written down: killed before that, it commits nothing.
+    done = git.attempt(
+        *words,
+        cwd=site.top,
+        given=text,
+        settings=("i18n.commitEncoding=UTF-8",),
+        started=site.note.write,
+    )
     since = tree.commits(site.top, intent.head)
     made = tree.carrying(since, intent.plan, intent.claim)
     if made is None and not done.status:

@@ -5,7 +5,7 @@
     ├── UnsupportedPlatform   E075   neither Linux nor macOS
     ├── Interrupted           E098   stopped by the person (exit status 130)
     ├── Bug                   E099   a fault of ours (exit status 3)
-    ├── CannotRun             E085   a command that was to be run cannot be (126, 127)
+    ├── CannotRun             E087   a command that was to be run cannot be (126, 127)
     ├── RepositoryError
     │   ├── NotInitialised    E009   `tugcode init` has something to do
     │   ├── GitUnusable       E029   git is missing or too old
@@ -123,7 +123,7 @@ class Bug(TugError):
 class CannotRun(TugError):
     """A command that somebody asked us to run: there is none, or it cannot be started."""
 
-    code = "E085"
+    code = "E087"
 
     def __init__(self, command: str, *, reason: str, missing: bool) -> None:
         super().__init__(

@@ -13,7 +13,7 @@ from tugtool.errors import GitFailed, GitUnusable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 
 #: Of the environment's GIT_* variables, what says who the person is and how they reach others.
@@ -77,22 +77,32 @@ def attempt(
     index: str | None = None,
     settings: Iterable[str] = (),
     located_by_environment: bool = False,
+    started: Callable[[int], None] | None = None,
 ) -> Done:
-    """The same, where a refusal is an answer too."""
+    """The same, where a refusal is an answer too.
+
+    `started` hears of the process before that is given anything.
+    """
     environment = _environment(located_by_environment)
     if index is not None:
         environment["GIT_INDEX_FILE"] = index
     more = [word for setting in settings for word in ("-c", setting)]
-    return _spawn(["git", *PLAIN, *more, "-C", cwd, *arguments], environment, given)
+    return _spawn(["git", *PLAIN, *more, "-C", cwd, *arguments], environment, given, started)
 
 
-def patiently(*arguments: str, cwd: str, seconds: float = 5) -> str:
+def patiently(
+    *arguments: str,
+    cwd: str,
+    seconds: float = 5,
+    settings: Iterable[str] = (),
+    started: Callable[[int], None] | None = None,
+) -> str:
     """As `run`; while another git holds a lock file, it is tried again for so many seconds."""
     # Not at the top: most commands load this module and never start git.
     from tugtool import clock
 
     for last in clock.tries(seconds):
-        done = attempt(*arguments, cwd=cwd)
+        done = attempt(*arguments, cwd=cwd, settings=settings, started=started)
         if last or not (done.status and _is_locked(done.said)):
             break
     if done.status:
@@ -160,7 +170,12 @@ def _is_kept(name: str) -> bool:
     return name.startswith(KEPT) and not name.startswith(NEVER_KEPT)
 
 
-def _spawn(argv: list[str], env: dict[str, str], given: str | None) -> Done:
+def _spawn(
+    argv: list[str],
+    env: dict[str, str],
+    given: str | None,
+    started: Callable[[int], None] | None,
+) -> Done:
     pipes = [os.pipe() for _ in range(3)]
     (in_read, in_write), (out_read, out_write), (err_read, err_write) = pipes
     try:
@@ -183,6 +198,8 @@ def _spawn(argv: list[str], env: dict[str, str], given: str | None) -> Done:
     finally:
         for descriptor in (in_read, out_write, err_write):
             os.close(descriptor)
+    if started is not None:
+        started(child)
     out, err = _drain((out_read, err_read), in_write, memoryview(os.fsencode(given or "")))
     _, status = os.waitpid(child, 0)
     return Done(os.waitstatus_to_exitcode(status), out, err)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from tugtool import holder, jsontext, log, tree
+from tugtool import git, jsontext, lingering, log, tree
 from tugtool.git_errors import CommitRefused
 from tugtool.state_errors import DatabaseError
 from tugtool.store import sql_commit as sql
@@ -42,6 +42,11 @@ class Site:
         self.owner = owner
         #: The plan's file as it lies there when it is asked for.
         self.copy = copy
+
+    @property
+    def note(self) -> lingering.Note:
+        """Where it is written down which git is committing just now."""
+        return lingering.Note(os.path.join(self.git_dir, "tugtool-git"))
 
     @property
     def name(self) -> str:
@@ -87,15 +92,19 @@ class Intent:
             change=log.Change.recorded(site.top, detail["log"]),
         )
         found.created_at, found._seen = row["created_at"], row["detail"]
-        pid = _running(detail["process"])
-        if pid is not None or not found._change(site, _this_process()):
+        # The process itself, or the git that it started and that was not killed with it.
+        staging = tree.staging(site.git_dir)
+        pid = lingering.running(detail["process"]) or site.note.running() or staging.busy()
+        if pid is not None or not found._change(site, lingering.process(os.getpid())):
             reason = f"has another commit under way, for {found.anchor}"
             raise CommitRefused(site.top, reason, anchor=found.anchor, pid=pid)
+        if staging.is_left():
+            staging.end()
         return found
 
     def record(self, tx: Transaction, site: Site) -> None:
         """Write it down, unless somebody else is at it."""
-        self.created_at, self._seen = tx.now, self._detail(_this_process())
+        self.created_at, self._seen = tx.now, self._detail(lingering.process(os.getpid()))
         written = tx.run(
             sql.ADD_COMMIT_INTENT,
             owner=site.owner,
@@ -106,6 +115,7 @@ class Intent:
         )
         if not written:
             raise CommitRefused(site.top, "has another commit under way")
+        site.note.drop()
 
     def leave(self, site: Site) -> None:
         """Whoever comes next may take it over, though this process goes on."""
@@ -117,6 +127,7 @@ class Intent:
 
     def drop(self, site: Site) -> None:
         """It has come to its end."""
+        site.note.drop()
         try:
             with site.store.write(self.plan) as tx:
                 tx.run(sql.DROP_COMMIT_INTENT, owner=site.owner, created_at=self.created_at)
@@ -126,7 +137,17 @@ class Intent:
 
     def made(self, site: Site) -> Commit | None:
         """The commit that came of it, if any."""
-        return tree.carrying(tree.commits(site.top, self.head), self.plan, self.claim)
+        since = tree.commits(site.top, self.head)
+        made = tree.carrying(since, self.plan, self.claim)
+        return made or next((each for each in since if self._logged(site, each)), None)
+
+    def _logged(self, site: Site, commit: Commit) -> bool:
+        """Whether it is the one that git was told to make, though a hook took its trailers away."""
+        told, entry = site.note.is_there(), self.change.entry.strip()
+        next_one = commit.parents == ([self.head] if self.head else [])
+        if not (told and next_one and log.PATH in commit.files):
+            return False
+        return entry in git.run("cat-file", "blob", f"{commit.hash}:{log.PATH}", cwd=site.top)
 
     def _change(self, site: Site, process: Mapping[str, object] | None) -> bool:
         detail = self._detail(process)
@@ -144,17 +165,3 @@ class Intent:
     def _detail(self, process: Mapping[str, object] | None) -> str:
         facts = {"claim": self.claim, "log": self.change.detail(), "process": process}
         return jsontext.encode(facts)
-
-
-def _this_process() -> dict[str, object]:
-    pid = os.getpid()
-    return {**holder.place(), "holder_pid": pid, "holder_start": holder.start_time(pid)}
-
-
-def _running(process: Mapping[str, object] | None) -> int | None:
-    """The process, if it is another one and provably still runs."""
-    if process is None or any(process[key] != value for key, value in holder.place().items()):
-        return None
-    pid = process["holder_pid"]
-    runs = isinstance(pid, int) and holder.start_time(pid) == process["holder_start"]
-    return pid if runs and isinstance(pid, int) and pid != os.getpid() else None

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 
-from tugtool import crash, git, history, tidying, trailers
+from tugtool import advancing, crash, git, history, tidying, trailers
+from tugtool.advancing import Advance, Stuck
 from tugtool.errors import listing, quoted
 from tugtool.evidence import Evidence
 from tugtool.git_errors import MergeRefused
@@ -18,7 +19,6 @@ from tugtool.state import merging, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
 
     from tugtool.repository import Repository
@@ -51,7 +51,8 @@ def merge(
         reason = f"this is {repo.worktree}, and merging is done in the main worktree, {repo.root}"
         raise MergeRefused(plan, reason=reason, hint=f"cd {quoted(repo.root)}")
     facts, begun = merging.facts(store, plan, repo.root)
-    left_off = _left_off(repo, plan, begun, dry_run=dry_run)
+    _recover(repo, plan, dry_run=dry_run)
+    left_off = _left_off(repo, plan, begun)
     if left_off is not None:
         script, resumed = left_off, True
     else:
@@ -68,7 +69,7 @@ def merge(
     return {**answer, **_conclude(repo, store, facts, script, actor)}
 
 
-def _left_off(repo: Repository, plan: str, begun: Row | None, *, dry_run: bool) -> Data | None:
+def _left_off(repo: Repository, plan: str, begun: Row | None) -> Data | None:
     """The merge that was begun, if the base branch has moved and the rest is to be done."""
     if begun is None:
         return None
@@ -78,26 +79,32 @@ def _left_off(repo: Repository, plan: str, begun: Row | None, *, dry_run: bool) 
     base, result = f"refs/heads/{script['base_branch']}", script["result"]
     if not is_commit(repo.root, result) or not is_commit(repo.root, base):
         return None
-    arrived = is_ancestor(repo.root, result, base)
-    if not arrived and not _stands_ready(repo, begun["head"], script):
+    if not is_ancestor(repo.root, result, base):
         return None
     if begun["plan_path"] != plan:
         other = begun["plan_path"]
         reason = f"the merge of {other} was interrupted and has to be finished first"
         raise MergeRefused(plan, reason=reason, hint=f"tugcode merge {quoted(other)}")
-    if not arrived and not dry_run:
-        # Git was stopped between the files and the branch: all that is missing is the branch.
-        git.run("update-ref", "-m", "merge", base, result, begun["head"], cwd=repo.root)
     return script
 
 
-def _stands_ready(repo: Repository, head: str, script: Mapping[str, Any]) -> bool:
-    """Whether index and files are the result's already, and only the branch is not."""
-    if script["result"] == head or _head(repo) != head or _current(repo) != script["base_branch"]:
-        return False
-    index = git.attempt("diff-index", "--cached", "--quiet", script["result"], cwd=repo.root)
-    files = git.attempt("diff", "--quiet", "--no-ext-diff", cwd=repo.root)
-    return index.status == 0 and files.status == 0
+def _recover(repo: Repository, plan: str, *, dry_run: bool) -> None:
+    """Finish or undo what a git that was stopped has left in the main worktree."""
+    advance = advancing.left_off(repo.root, repo.common_dir)
+    if advance is None:
+        return
+    pid = advance.busy()
+    if pid is not None:
+        raise MergeRefused(plan, reason=f"a merge is under way, process {pid}", pid=pid)
+    if dry_run:
+        reason = "a merge was stopped while it changed files; the next one puts them right"
+        raise MergeRefused(plan, reason=reason, hint=f"tugcode merge {quoted(plan)}")
+    try:
+        advance.finish()
+    except Stuck as stuck:
+        reason = f"a merge was stopped while it changed files, and others have changed since: \
+{listing(stuck.files)}"
+        raise MergeRefused(plan, reason=reason, hint="git status", files=stuck.files) from stuck
 
 
 def _head(repo: Repository) -> str:
@@ -265,22 +272,17 @@ def _move(repo: Repository, store: Store, plan: str, script: Data) -> None:
     kept = merging.begin(store, plan, repo.root, head=script["head"], detail=script)
     crash.point("merge.intent")
     if script["result"] != script["head"]:
-        # Whatever is set for merges (squash, no-commit, stash), this one is a step forward.
-        plain = ("--ff-only", "--no-squash", "--commit", "--no-autostash", "--no-stat", "--quiet")
-        done = git.attempt("merge", *plain, script["result"], cwd=repo.root)
+        advance = Advance(repo.root, repo.common_dir, script["head"], script["result"])
+        done = advance.run(
+            locked=lambda: crash.point("merge.locked"),
+            advanced=lambda: crash.point("merge.advanced"),
+        )
         if done.status:
-            _step_back(repo, script)
             merging.give_up(store, plan, repo.root, kept)
             said = (done.said.strip() or done.out.strip()) or "it said nothing"
             raise MergeRefused(plan, reason=f"git does not move the main worktree: {said}",
                                hint="git status")  # fmt: skip
     crash.point("merge.moved")
-
-
-def _step_back(repo: Repository, script: Data) -> None:
-    """Git changes the files before it moves the branch, and a hook may forbid the latter."""
-    if _stands_ready(repo, script["head"], script):
-        git.run("read-tree", "-m", "-u", script["result"], script["head"], cwd=repo.root)
 
 
 def _conclude(

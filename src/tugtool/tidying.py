@@ -6,7 +6,9 @@ import os
 
 from tugtool import crash, git, salvage
 from tugtool.branches import Branch, Landscape
+from tugtool.errors import GitFailed
 from tugtool.state import merging
+from tugtool.worktree import leftover, survey
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,17 +57,23 @@ def _in_use(repo: Repository, store: Store, branch: Branch, tip: str) -> str | N
         return None
     if branch.worktree == repo.root:
         return "the main worktree has it checked out"
-    if not os.path.isdir(branch.worktree):
+    # Of a removal that was killed only the rest is left to do.
+    if not os.path.isdir(branch.worktree) or leftover.clear(repo, branch.worktree, tip):
         return None
+    if not os.path.lexists(os.path.join(branch.worktree, ".git")):
+        return "a directory is there that git does not know as a worktree"
     held = merging.claim_in(store, os.path.realpath(branch.worktree))
     if held is not None:
         return f"{held[1]} of {held[0]} is claimed there"
-    # Whatever the person has set for their own eyes: untracked files are work too.
-    words = ("status", "--porcelain", "-z", "--untracked-files=all")
-    changed = git.attempt(*words, cwd=branch.worktree)
-    if changed.status or changed.out or salvage.has_put_aside(branch.worktree):
-        return "there is uncommitted work"
-    return None
+    return "there is uncommitted work" if _is_dirty(branch.worktree) else None
+
+
+def _is_dirty(worktree: str) -> bool:
+    """Whether anything there is not committed; also where git cannot tell."""
+    try:
+        return bool(survey.changes(worktree)) or bool(salvage.has_put_aside(worktree))
+    except GitFailed:
+        return True
 
 
 def _remove(repo: Repository, branch: Branch) -> str | None:
@@ -73,7 +81,7 @@ def _remove(repo: Repository, branch: Branch) -> str | None:
     if branch.worktree is not None:
         there = os.path.isdir(branch.worktree)
         words = ["remove", "--", branch.worktree] if there else ["prune"]
-        done = git.attempt("worktree", *words, cwd=repo.root)
+        done = git.attempt("worktree", *words, cwd=repo.root, settings=survey.SEES_ALL)
         if done.status:
             return done.said.strip()
     # Only if it still stands there: a commit made this instant must not be lost.

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 
 from tugtool import git, trailers
+from tugtool.errors import GitFailed
 from tugtool.git_errors import CommitRefused
+from tugtool.index import Index
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -164,6 +166,25 @@ def _read(fields: list[str], mark: str) -> Iterator[Commit]:
 def carrying(found: list[Commit], plan: str, claim: str) -> Commit | None:
     """The one that was made for this claim, if any."""
     return next((each for each in found if each.is_for(plan, claim)), None)
+
+
+def staging(git_dir: str) -> Index:
+    """Where everything is added, and whether somebody is at it."""
+    return Index(git_dir, "tugtool-add")
+
+
+def add_all(top: str, git_dir: str) -> None:
+    """`git add --all`; killed, it leaves nothing that is in anybody's way."""
+    words, index = ("add", "--all"), staging(git_dir)
+    if not index.lock():
+        raise GitFailed(words, status=128, said=index.locked_by())
+    index.copy()
+    done = index.run(*words, cwd=top)
+    if not done.status:
+        index.install()
+    index.end()
+    if done.status:
+        raise GitFailed(words, status=done.status, said=done.said.strip())
 
 
 def save_index(git_dir: str) -> bool:

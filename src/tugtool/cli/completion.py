@@ -167,6 +167,10 @@ class _Line:
     def argument(self) -> Argument | None:
         """What the next positional word would be."""
         arguments = self.command.arguments if self.command else ()
+        if arguments and arguments[-1].kind == "command":
+            if self.after:
+                return arguments[-1]
+            arguments = arguments[:-1]
         if len(self.positionals) < len(arguments):
             return arguments[len(self.positionals)]
         return arguments[-1] if arguments and arguments[-1].many else None

@@ -52,6 +52,7 @@ class Argument:
     ) -> None:
         self.name = name
         self.help = help
+        #: As of an option; `command` is all the words after `--`, and only those.
         self.kind = kind
         self.choices = choices
         self.optional = optional
@@ -60,6 +61,8 @@ class Argument:
     @property
     def metavar(self) -> str:
         """How usage lines write it."""
+        if self.kind == "command":
+            return f"-- {self.name.upper()}..."
         name = "|".join(self.choices) or self.name.upper()
         if self.many:
             name += "..."

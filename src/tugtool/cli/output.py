@@ -88,7 +88,8 @@ def clean(text: str, longest: int = LONGEST) -> str:
 
 def say(text: str) -> bool:
     """Results, on standard output; whether anybody still reads it."""
-    return _write(sys.stdout, text)
+    # Who has nothing to say need not ask whether anybody listens.
+    return not text or _write(sys.stdout, text)
 
 
 def listening(seconds: float = 0) -> bool:

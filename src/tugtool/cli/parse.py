@@ -7,7 +7,7 @@ because completion, help and the reference read the same table.
 from __future__ import annotations
 
 from tugtool.cli import table
-from tugtool.cli.table import GLOBAL_OPTIONS, GROUPS, VERSION_OPTION, Command, Option
+from tugtool.cli.table import GLOBAL_OPTIONS, GROUPS, VERSION_OPTION, Argument, Command, Option
 from tugtool.errors import Usage
 
 TYPE_CHECKING = False
@@ -64,8 +64,9 @@ def parse(words: Sequence[str]) -> Call:
     reader = _Reader(words)
     while (word := reader.next()) is not None:
         reader.take(word)
-    for word in reader.after:
-        reader.positional(word)
+    if not reader.takes_command():
+        for word in reader.after:
+            reader.positional(word)
     return reader.finish()
 
 
@@ -107,6 +108,10 @@ class _Reader:
         if self.call.command is None:
             raise self.usage("there is no command before --")
         self.positionals.append(word)
+
+    def takes_command(self) -> bool:
+        arguments = self.call.command.arguments if self.call.command else ()
+        return any(argument.kind == "command" for argument in arguments)
 
     def option(self, word: str) -> None:
         name, equals, value = word.partition("=")
@@ -171,7 +176,7 @@ class _Reader:
         self.take_maybe(command)
         words = self.positionals
         for argument in command.arguments:
-            taken, words = (words, []) if argument.many else (words[:1], words[1:])
+            taken, words = self.share(argument, words)
             if not taken and not argument.optional:
                 raise self.usage(f"{command.path} needs {argument.metavar}: {argument.help}")
             for word in taken:
@@ -182,6 +187,12 @@ class _Reader:
         if words:
             raise self.usage(f'{command.path} does not know what to do with "{words[0]}"')
         return self.call
+
+    def share(self, argument: Argument, words: list[str]) -> tuple[list[str], list[str]]:
+        """The words that an argument gets, and those that are left."""
+        if argument.kind == "command":
+            return self.after, words
+        return (words, []) if argument.many else (words[:1], words[1:])
 
     def take_maybe(self, command: Command) -> None:
         """A word too many right behind an option whose value may be left out is its value."""

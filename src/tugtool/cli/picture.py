@@ -248,6 +248,11 @@ class Drawer:
         style = _BOX_STYLES[status]
         words = "bold" if status == "in_progress" else "dim" if status == "completed" else ""
         canvas.write((style, lead), (words, text), (style, tail), hang=len(lead))
+        if self.look.every_item and item["evidence"]:
+            from tugtool.cli import proving
+
+            for look, line in proving.lines(item["evidence"]):
+                canvas.write((look, f"{' ' * len(lead)}{canvas.said(line)}"), hang=len(lead) + 2)
 
     def _details(self, step: Data) -> list[Span]:
         lines: list[Span] = []

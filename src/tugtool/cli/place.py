@@ -35,12 +35,7 @@ class Place:
         self.call = call
         self.repo: Repository = repository.discover(call.cwd)
         self.settings = config.load(self.repo.root)
-        self.store: Store = open_store(
-            f"sqlite://{os.path.join(self.repo.root, '.tugtool', 'state.db')}",
-            busy_seconds=self.settings.number("state.busy_seconds"),
-            # Where `git clean` cannot reach it.
-            copies=os.path.join(self.repo.common_dir, "tugtool"),
-        )
+        self.store = self.opened(self.settings.number("state.busy_seconds"))
         given = call.text("worktree")
         if given == "" or call.text("request_id") == "":
             # An unset variable of a script, most likely; it must not mean somebody else.
@@ -48,6 +43,15 @@ class Place:
         #: The caller's worktree as a path, and as the name under which it owns steps.
         self.worktree = repository.worktree_identity(self.repo, given, cwd=call.cwd)
         self.owner = storable(self.worktree)
+
+    def opened(self, busy_seconds: float) -> Store:
+        """The database, for whoever waits at most so long for others."""
+        return open_store(
+            f"sqlite://{os.path.join(self.repo.root, '.tugtool', 'state.db')}",
+            busy_seconds=busy_seconds,
+            # Where `git clean` cannot reach it.
+            copies=os.path.join(self.repo.common_dir, "tugtool"),
+        )
 
     def plan(self) -> str:
         """The key of the plan that is meant; the database must be there."""
@@ -181,9 +185,14 @@ def said(data: Data, text: str | Callable[[], str], issues: Sequence[Data] = ())
     """An answer in a line or more; what there is to say besides goes to standard error."""
 
     def say() -> str:
-        for issue in issues:
-            lines = [clean(line) for line in str(issue["message"]).split("\n")]
-            mention(f"tugcode: {issue['code']}: " + "\n  ".join(lines) + "\n")
+        tell(issues)
         return clean(text) + "\n" if isinstance(text, str) else text()
 
     return Answer(data, say, issues=issues)
+
+
+def tell(issues: Sequence[Data]) -> None:
+    """What there is to say besides, on standard error."""
+    for issue in issues:
+        lines = [clean(line) for line in str(issue["message"]).split("\n")]
+        mention(f"tugcode: {issue['code']}: " + "\n  ".join(lines) + "\n")

@@ -83,6 +83,7 @@ class Sight:
         data = state.show(store, self.plan, archived=self.archived)
         seen = Seen(data, {})
         for plan in seen.plans:
+            _mark_stale(plan)
             found = self._hash(plan["plan_path"])
             if found != plan["plan_hash"]:
                 seen.changed[plan["plan_path"]] = found
@@ -134,6 +135,28 @@ class Sight:
             found = None
         self._hashes[copy.file] = (copy.signature or "", found)
         return found
+
+
+def _mark_stale(plan: Data) -> None:
+    """Evidence speaks of one commit; say where the worktree of its step stands now."""
+    items = [item for item in plan["checklist_items"] if item["evidence"] is not None]
+    if not items:
+        return
+    # Only here: most plans have no evidence, and their pictures pay nothing.
+    from tugtool import heads
+
+    steps = [(each, step) for step in plan["steps"] for each in (step, *step["substeps"])]
+    homes = {each["anchor"]: top["claimed_by"] or top["completed_by"] for each, top in steps}
+    commits: dict[str, str | None] = {}
+    for item in items:
+        evidence = item["evidence"]
+        # A step that was given back is nobody's; its evidence is still about a worktree.
+        home = homes[item["step_anchor"]] or evidence["worktree"]
+        if home not in commits:
+            commits[home] = heads.commit_of(home)
+        evidence["worktree_commit"] = commits[home]
+        if commits[home] is not None:
+            evidence["stale"] = commits[home] != evidence["commit"]
 
 
 def _words(agreed: str, now: str | None) -> list[str]:

@@ -20,13 +20,22 @@ if TYPE_CHECKING:
 
 def state_claim(call: Call) -> Answer:
     """Get the next step, if need be after waiting for it."""
-    from tugtool.state.claiming import Request
-
     pid = call.number("holder_pid")
     if pid is not None and holder.start_time(pid) is None:
         raise Usage(f"--holder-pid: there is no process {pid}", command="state claim")
     place = Place(call)
-    plan = place.plan()
+    data, issues = claimed(place, place.plan(), pid)
+    answer = said(data, lambda: claim_text(data), issues)
+    # Who finds nothing to do may be the last who comes by: what was completed within a minute
+    # of the last backup is saved now, or never.
+    return answer if data["claimed"] else place.backed_up(answer, pending=True)
+
+
+def claimed(place: Place, plan: str, pid: int | None) -> tuple[Data, list[Data]]:
+    """What a claim as the call asks for it brings, and issues; held by that process."""
+    from tugtool.state.claiming import Request
+
+    call = place.call
     request = Request(
         place.owner,
         lease_seconds=call.seconds("lease_duration")
@@ -48,11 +57,7 @@ def state_claim(call: Call) -> Answer:
         from tugtool.cli import waiting
 
         data = waiting.claim(place.store, attempt, wait)
-    issues = _settled(place, plan, data)
-    answer = said(data, lambda: _claim_text(data), issues)
-    # Who finds nothing to do may be the last who comes by: what was completed within a minute
-    # of the last backup is saved now, or never.
-    return answer if data["claimed"] else place.backed_up(answer, pending=True)
+    return data, _settled(place, plan, data)
 
 
 def _settled(place: Place, plan: str, data: Data) -> list[Data]:
@@ -73,7 +78,8 @@ def _settled(place: Place, plan: str, data: Data) -> list[Data]:
     return issues
 
 
-def _claim_text(data: Mapping[str, object]) -> str:
+def claim_text(data: Mapping[str, object]) -> str:
+    """What a claim brought, for people."""
     if data["claimed"]:
         before = data["previous_attempt"]
         own = isinstance(before, dict) and before["worktree"] == data["worktree"]

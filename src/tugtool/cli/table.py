@@ -80,7 +80,9 @@ def _every() -> tuple[Command, ...]:
         table_people,
         table_plan,
         table_repo,
+        table_run,
         table_state,
+        table_verify,
     )
 
     return (
@@ -89,6 +91,8 @@ def _every() -> tuple[Command, ...]:
         *table_look.COMMANDS,
         *table_people.COMMANDS,
         *table_state.COMMANDS,
+        *table_verify.COMMANDS,
+        *table_run.COMMANDS,
         *table_git.COMMANDS,
         *table_commit.COMMANDS,
         *table_implement.COMMANDS,

@@ -149,6 +149,16 @@ def _judged(verb: str) -> Callable[[Event, str], str]:
     return told
 
 
+def _verify(event: Event, root: str) -> str:
+    detail, own = event["detail"], event["step_anchor"]
+    parts = [
+        f"{listing([_item(list(each), own) for each in detail[outcome]])} {outcome}"
+        for outcome in ("passed", "failed")
+        if detail[outcome]
+    ]
+    return f"verified{_by(event, root)}: {'; '.join(parts)}"
+
+
 def _worktree(verb: str) -> Callable[[Event, str], str]:
     def told(event: Event, root: str) -> str:
         detail = event["detail"]
@@ -211,6 +221,7 @@ WORDS: dict[str, Callable[[Event, str], str]] = {
     "restore": _restore,
     "review_accepted": _judged("accepted"),
     "review_rejected": _judged("rejected"),
+    "verify": _verify,
     "archive": _plain("archived"),
     "unarchive": _plain("brought back from the archive"),
     "import": _plain("imported"),

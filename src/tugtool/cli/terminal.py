@@ -1,21 +1,13 @@
 """Making hostile text harmless; imported only when some text is not plainly printable."""
 
-import re
-
-# Control sequences go as a whole, so that no "[31m" is left behind: CSI, the string
-# sequences (OSC, DCS, SOS, PM, APC) up to their end, and two-byte escapes.
-_SEQUENCE = re.compile(
-    "(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]?"
-    "|(?:\x1b[\\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\\\|\x9c)?"
-    "|\x1b[ -/]*[0-~]?"
-)
+from tugtool.harmless import SEQUENCE
 
 _JOINER = "\u200d"
 
 
 def strip(text: str) -> str:
     """`text` on one line, without control sequences, controls, or invisible marks."""
-    text = _SEQUENCE.sub("", text)
+    text = SEQUENCE.sub("", text)
     return "".join(_shown(text, place) for place in range(len(text)))
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tugtool.state.freeing import release, reopen, reset
     from tugtool.state.history import log
     from tugtool.state.holding import heartbeat, start
+    from tugtool.state.hosting import adopt, let_go, standing
     from tugtool.state.importing import import_
     from tugtool.state.overview import status
     from tugtool.state.pruning import prune
@@ -27,10 +28,12 @@ if TYPE_CHECKING:
     from tugtool.state.revising import diff, revise
     from tugtool.state.setup import init
     from tugtool.state.upkeep import archive, export
+    from tugtool.state.verifying import verify
     from tugtool.state.views import ready, show
 
 _HOMES = {
     "accept": "reviewing",
+    "adopt": "hosting",
     "archive": "upkeep",
     "artifact": "checklist",
     "claim": "claiming",
@@ -40,6 +43,7 @@ _HOMES = {
     "heartbeat": "holding",
     "import_": "importing",
     "init": "setup",
+    "let_go": "hosting",
     "log": "history",
     "pause": "flow",
     "prune": "pruning",
@@ -56,15 +60,18 @@ _HOMES = {
     "revise": "revising",
     "show": "views",
     "spent_tokens": "reporting",
+    "standing": "hosting",
     "start": "holding",
     "stats": "counting",
     "status": "overview",
     "update": "checklist",
+    "verify": "verifying",
     "why": "explaining",
 }
 
 __all__ = [
     "accept",
+    "adopt",
     "archive",
     "artifact",
     "claim",
@@ -74,6 +81,7 @@ __all__ = [
     "heartbeat",
     "import_",
     "init",
+    "let_go",
     "log",
     "pause",
     "prune",
@@ -90,10 +98,12 @@ __all__ = [
     "revise",
     "show",
     "spent_tokens",
+    "standing",
     "start",
     "stats",
     "status",
     "update",
+    "verify",
     "why",
 ]
 

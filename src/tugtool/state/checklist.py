@@ -63,7 +63,7 @@ def update(
         changed, reasons = _apply(tx, plan, items, wanted)
         _tell(tx, plan, anchor, top, owner, changed, reasons)
         until = record.renew(tx, plan, top)
-        _settle_substeps(tx, plan, row, top, owner)
+        settle_substeps(tx, plan, row, top, owner)
         counts = _counts(tx.all(sql.ITEMS, anchor=anchor))
     return {
         "updated": len(changed),
@@ -269,7 +269,8 @@ def _apply(
             ordinal=key[2],
             status=status,
             reason=kept,
-            evidence=item["evidence"] if closed and same else None,
+            # What a command showed stays with what is said later; only reopening ends it.
+            evidence=None if item["status"] in ripple.CLOSED and not closed else item["evidence"],
         )
         changed += [] if same else [[*key, status]]
         reasons += [[*key, kept]] if kept is not None else []
@@ -291,7 +292,7 @@ def _tell(
         ripple.progress(tx, plan, top["anchor"])
 
 
-def _settle_substeps(tx: Transaction, plan: str, row: Row, top: Row, owner: str) -> None:
+def settle_substeps(tx: Transaction, plan: str, row: Row, top: Row, owner: str) -> None:
     """Substeps follow their items: done when all are closed, not done when one is open."""
     members = [row] if row is not top else tx.all(sql.SUBSTEPS, anchor=top["anchor"])
     for listed in members:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tugtool import holder
-from tugtool.state import record
+from tugtool.state import proof, record
 from tugtool.state.checklist import KINDS, STATUSES
 from tugtool.store import sql
 
@@ -164,8 +164,8 @@ _STEP_FIELDS = (
 
 
 def _item(row: Row) -> Data:
-    fields = ("step_anchor", "kind", "ordinal", "text", "status", "reason", "evidence")
-    return {**{field: row[field] for field in fields}, "updated_at": row["updated_at"]}
+    fields = ("step_anchor", "kind", "ordinal", "text", "status", "reason", "updated_at")
+    return {**{field: row[field] for field in fields}, "evidence": proof.read(row["evidence"])}
 
 
 def _attempt(row: Row) -> Data:

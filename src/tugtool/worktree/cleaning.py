@@ -27,6 +27,8 @@ def cleanup(repo: Repository, store: Store, *, cwd: str, dry_run: bool = False) 
     try:
         trees = [tree for tree in survey.trees(repo, store) if tree.is_plans]
         for tree in trees:
+            if not dry_run:
+                removing.finish_deletion(repo, store, tree)
             seen = proof.look(repo, store, tree, cwd=cwd)
             reasons = [*seen.reasons(force=False), *_unmerged(store, tree, seen)]
             if not reasons and not dry_run:
@@ -81,9 +83,13 @@ def _clean_branches(
         if name in checked_out:
             reasons = ["it is checked out"]
         elif target is not None and landed.has_landed(repo.root, tip, target):
-            reasons = []
-            if not dry_run:
-                git.patiently("update-ref", "-d", f"refs/heads/{name}", tip, cwd=repo.root)
+            reasons = [] if dry_run else _branch_removed(repo, name, tip)
         entry: Data = {"worktree_path": None, "branch_name": name, "plan_path": None}
         entry["reasons"] = reasons
         (kept if reasons else removed).append(entry)
+
+
+def _branch_removed(repo: Repository, name: str, tip: str) -> list[str]:
+    """Nothing, or why not: it has moved on since, or a hook guards it."""
+    done = git.attempt("update-ref", "-d", f"refs/heads/{name}", tip, cwd=repo.root)
+    return [done.said.strip() or "git does not let it go"] if done.status else []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from tugtool import base, crash, git, holder, jsontext, landed, salvage, state
+from tugtool import base, crash, git, holder, jsontext, landed, repository, salvage, state
 from tugtool import init as setup
 from tugtool.errors import TugError
 from tugtool.git_errors import NotMade
@@ -275,7 +275,7 @@ class _Making:
         # The empty last word: only if there is no such branch.
         git.patiently("update-ref", *said, ref, self.start, "", cwd=self.repo.root)
         crash.point("create.branch")
-        git.patiently("worktree", "add", "--quiet", self.path, self.branch, cwd=self.repo.root)
+        self._check_out()
         crash.point("create.worktree")
         self._verify()
         self._init()
@@ -283,6 +283,12 @@ class _Making:
         row = self._record()
         crash.point("create.recorded")
         return row
+
+    def _check_out(self) -> None:
+        words = ("worktree", "add", "--quiet", self.path, self.branch)
+        note = survey.at_work(self.repo)
+        git.patiently(*words, cwd=self.repo.root, started=note.write)
+        note.drop()
 
     def _verify(self) -> None:
         """What git made is what was asked for: a half-made one acts on the repository around."""
@@ -293,6 +299,9 @@ class _Making:
             raise NotMade(self.path, reason="git made something else than a worktree there")
         if branch != f"refs/heads/{self.branch}\n":
             raise NotMade(self.path, reason=f"it is on {branch.strip()}")
+        # Refused where the way back is not to be found: no command would work there.
+        if repository.containing(self.path).root != self.repo.root:
+            raise NotMade(self.path, reason="it leads to another main worktree")
         # Changed is what some repositories are from the start, by their line endings.
         gone = [entry[3:] for entry in survey.changes(self.path) if "D" in entry[:2]]
         if gone:

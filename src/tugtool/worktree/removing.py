@@ -11,7 +11,7 @@ from tugtool.plan import catalog
 from tugtool.state import record
 from tugtool.state_errors import StateError
 from tugtool.store import sql, sql_git
-from tugtool.worktree import naming, proof, submodules, survey
+from tugtool.worktree import leftover, naming, proof, submodules, survey
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def remove(repo: Repository, store: Store, name: str, *, cwd: str, force: bool =
     queue.enter()
     try:
         tree = _named(repo, store, name, cwd)
+        finish_deletion(repo, store, tree)
         seen = proof.look(repo, store, tree, cwd=cwd)
         reasons = seen.reasons(force=force)
         if reasons:
@@ -37,6 +38,17 @@ def remove(repo: Repository, store: Store, name: str, *, cwd: str, force: bool =
         return Removing(repo, store, tree, seen, force=force).run()
     finally:
         queue.leave()
+
+
+def finish_deletion(repo: Repository, store: Store, tree: Tree) -> None:
+    """Git was killed while it deleted the files of a worktree that was proven, or saved."""
+    intended = proof.intended(store, tree)
+    if not intended or tree.facts is None or tree.exists:
+        return
+    ref = str(intended["salvage_ref"] or tree.facts.get("HEAD", ""))
+    commit = base.commit_of(repo.root, ref)
+    if commit is not None:
+        leftover.clear(repo, tree.path, commit)
 
 
 def _named(repo: Repository, store: Store, name: str, cwd: str) -> Tree:
@@ -178,7 +190,7 @@ class Removing:
         forced = self.force or (self.tree.exists and submodules.any_in(self.tree.path))
         words = ["worktree", "remove", *(["--force"] if forced else []), self.tree.path]
         try:
-            git.patiently(*words, cwd=self.repo.root)
+            git.patiently(*words, cwd=self.repo.root, settings=survey.SEES_ALL)
         except GitFailed as error:
             raise self._stays(error.message) from error
 

@@ -7,6 +7,7 @@ import os
 from tugtool import base, git, holder, landed
 from tugtool.errors import GitUnusable
 from tugtool.git_errors import InTheWay
+from tugtool.lingering import Note
 from tugtool.state.record import storable
 from tugtool.store import sql, sql_git
 from tugtool.store.queue import Queue
@@ -26,6 +27,9 @@ BRANCHES = "tugplan/"
 _FOREIGN = "tugdash/"
 #: `git merge-tree --write-tree` came with this one.
 OLDEST_GIT = (2, 38)
+#: For git, whenever it is to remove a worktree: it looks for itself whether it is clean, and
+#: a person's own settings may hide from it what is there.
+SEES_ALL = ("status.showUntrackedFiles=normal", "diff.ignoreSubmodules=none")
 #: Worktrees of large repositories take seconds each, and many may be asked for at once.
 LOCK_SECONDS = 300
 
@@ -84,6 +88,11 @@ def lock(repo: Repository) -> Queue:
     directory = os.path.join(repo.common_dir, "tugtool")
     files.make_directory(directory)
     return Queue(os.path.join(directory, "worktrees.lock"), busy_seconds=LOCK_SECONDS)
+
+
+def at_work(repo: Repository) -> Note:
+    """Where it is written down which git is making a worktree; the caller has the lock."""
+    return Note(os.path.join(repo.common_dir, "tugtool", "worktrees.git"))
 
 
 def require_git() -> None:

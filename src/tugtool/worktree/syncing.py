@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from tugtool import blend, crash, git
-from tugtool.errors import RepositoryError
-from tugtool.git_errors import DependencyConflict
+from tugtool import advancing, blend, crash, git, repository
+from tugtool.errors import GitFailed, RepositoryError, listing
+from tugtool.git_errors import CommitRefused, DependencyConflict
 from tugtool.state.record import plan_row, storable
 from tugtool.store import sql, sql_git
 from tugtool.worktree import survey
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from tugtool.store import Row, Store, Transaction
 
     Data = dict[str, object]
+
+
+#: So long another git may keep the index locked.
+LOCK_SECONDS = 5.0
 
 
 def seen_missing(store: Store, plan: str, anchor: str, *, at: str) -> list[Data] | None:
@@ -88,6 +92,7 @@ def sync(store: Store, plan: str, *, at: str) -> Data:
     with store.read(plan) as tx:
         plan_row(tx, plan)
         anchors = [row["anchor"] for row in tx.all(sql_git.HELD_BY, owner=owner)]
+    mend(at)
     wanted = missing(store, plan, anchors, at=at)
     head, end = merge(plan, wanted, at=at)
     branch = git.attempt("symbolic-ref", "--quiet", "--short", "HEAD", cwd=at)
@@ -116,9 +121,34 @@ def merge(plan: str, wanted: list[Data], *, at: str) -> tuple[str, str]:
     if end != head:
         _refuse_overwriting(at, head, end, wanted)
         # To what was prepared, or not at all: git looks at every file before it writes one.
-        git.patiently("merge", "--ff-only", "--no-autostash", "--quiet", end, cwd=at)
+        _go(at, head, end)
         crash.point("sync.merged")
     return head, end
+
+
+def mend(at: str) -> None:
+    """Finish or undo what a sync that was killed has left in a worktree."""
+    left = advancing.left_off(at, repository.git_dir(at))
+    if left is None:
+        return
+    pid = left.busy()
+    if pid is not None:
+        raise CommitRefused(at, f"has a sync under way, process {pid}", pid=pid)
+    try:
+        left.finish()
+    except advancing.Stuck as stuck:
+        reason = f"has files of a sync that was stopped, changed since: {listing(stuck.files)}"
+        raise CommitRefused(at, reason, hint="git status", files=stuck.files) from stuck
+
+
+def _go(at: str, head: str, end: str) -> None:
+    done = advancing.Advance(at, repository.git_dir(at), head, end).run(
+        locked=lambda: crash.point("sync.locked"),
+        advanced=lambda: crash.point("sync.advanced"),
+        seconds=LOCK_SECONDS,
+    )
+    if done.status:
+        raise GitFailed(("merge", "--ff-only", end), status=done.status, said=done.said.strip())
 
 
 class _Preview:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from tugtool import base, git
+from tugtool.git_errors import NotMade
 from tugtool.state import record
 from tugtool.state.record import storable
 from tugtool.store import sql, sql_git
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     Data = dict[str, object]
 
 
+#: So long a git may go on after whoever started it.
+LINGER_SECONDS = 60.0
+
+
 def mend(repo: Repository, store: Store) -> None:
     """Take away what was being made when somebody died; the caller has the lock.
 
@@ -27,6 +32,8 @@ def mend(repo: Repository, store: Store) -> None:
     """
     with store.read() as tx:
         intents = tx.all(sql_git.INTENTS, kind="create")
+    if intents:
+        _wait(repo, intents[0]["worktree"])
     facts = {storable(f["worktree"]): f for f in git.worktree_facts(repo.root)} if intents else {}
     for intent in intents:
         found = facts.get(intent["worktree"])
@@ -36,6 +43,20 @@ def mend(repo: Repository, store: Store) -> None:
                 tx.run(sql_git.DROP_INTENT, kind="create", path=intent["worktree"])
             continue
         undo(repo, store, path, branch=_branch_in(intent), start=intent["head"])
+
+
+def _wait(repo: Repository, path: str) -> None:
+    """A git that was not killed along is still making it, and may take it away if it fails."""
+    from tugtool import clock
+
+    note = survey.at_work(repo)
+    for last in clock.tries(LINGER_SECONDS):
+        pid = note.running()
+        if pid is None:
+            return
+        if last:
+            reason = f"the git that was making it when its command died still runs, process {pid}"
+            raise NotMade(path, reason=reason)
 
 
 def _was_used(path: str, facts: dict[str, str], start: str) -> bool:

@@ -1,0 +1,96 @@
+"""Which commit a worktree stands on, as git's own files tell it; git itself is the judge."""
+
+import subprocess
+
+import pytest
+
+from conftest import Repo, git
+from tugtool import git as our_git
+from tugtool import heads
+
+
+@pytest.fixture
+def no_git(monkeypatch):
+    """Whoever starts git is caught."""
+
+    def caught(*arguments: str, **how: object) -> None:
+        raise AssertionError(f"git was started: {arguments}")
+
+    monkeypatch.setattr(our_git, "attempt", caught)
+
+
+def head(path) -> str:
+    return git("rev-parse", "HEAD", cwd=path).strip()
+
+
+def test_a_branch_a_linked_worktree_and_a_detached_head(repo, tmp_path, no_git):
+    side = repo.linked(tmp_path / "side")
+    git("commit", "--quiet", "--allow-empty", "--message=side", cwd=side)
+    assert heads.commit_of(str(repo.path)) == head(repo.path)
+    assert heads.commit_of(str(side)) == head(side) != head(repo.path)
+    git("checkout", "--quiet", "--detach", "HEAD~1", cwd=side)
+    assert heads.commit_of(str(side)) == head(side) == head(repo.path)
+
+
+def test_packed_refs_count_where_no_loose_one_stands_before_them(repo, tmp_path, no_git):
+    repo.git("branch", "not-main")
+    side = repo.linked(tmp_path / "side", "deep/er/main")
+    git("commit", "--quiet", "--allow-empty", "--message=side", cwd=side)
+    repo.git("tag", "--annotate", "--message=x", "main")
+    repo.git("pack-refs", "--all")
+    assert not (repo.path / ".git" / "refs" / "heads" / "main").exists()
+    for path in (repo.path, side):
+        assert heads.commit_of(str(path)) == head(path)
+    git("commit", "--quiet", "--allow-empty", "--message=more", cwd=side)
+    assert heads.commit_of(str(side)) == head(side)
+
+
+def test_a_ref_that_names_another_is_followed_but_not_for_ever(repo, no_git):
+    repo.git("symbolic-ref", "refs/heads/alias", "refs/heads/main")
+    repo.git("symbolic-ref", "HEAD", "refs/heads/alias")
+    assert heads.commit_of(str(repo.path)) == head(repo.path)
+    (repo.path / ".git" / "refs" / "heads" / "main").write_text("ref: refs/heads/alias\n")
+    assert heads.commit_of(str(repo.path)) is None
+
+
+def test_before_the_first_commit_there_is_none(tmp_path, no_git):
+    repo = Repo.init(tmp_path / "new")
+    assert heads.commit_of(str(repo.path)) is None
+    (repo.path / ".git" / "packed-refs").write_text("# pack-refs with: peeled\n")
+    assert heads.commit_of(str(repo.path)) is None
+
+
+def test_what_is_no_worktree_stands_on_nothing(repo, tmp_path, no_git):
+    (repo.path / "sub" / ".git").mkdir(parents=True)
+    for path in (tmp_path, tmp_path / "gone", repo.path / "sub", "relative", ""):
+        assert heads.commit_of(str(path)) is None
+
+
+def test_what_only_git_can_read_is_asked_of_git(repo, tmp_path):
+    # So large that nobody reads it whole, as far as we are concerned.
+    marker = repo.path / ".git" / "refs" / "heads" / "main"
+    before = head(repo.path)
+    (repo.path / ".git" / "HEAD").write_text("ref: refs/heads/main" + "\n" * (1 << 20))
+    assert marker.exists()
+    assert heads.commit_of(str(repo.path)) == before
+
+
+def test_refs_in_another_form_are_asked_of_git(tmp_path):
+    done = subprocess.run(
+        ["git", "init", "--quiet", "--ref-format=reftable", str(tmp_path / "r")],
+        capture_output=True,
+    )
+    if done.returncode:
+        # An older git has no such form; ours must ask git where it looks as if there were one.
+        Repo.init(tmp_path / "r")
+        (tmp_path / "r" / ".git" / "reftable").mkdir()
+    repo = Repo(tmp_path / "r")
+    assert heads.commit_of(str(repo.path)) is None
+    repo.commit()
+    assert heads.commit_of(str(repo.path)) == head(repo.path)
+
+
+def test_without_git_nobody_can_tell(repo, monkeypatch):
+    (repo.path / ".git" / "reftable").mkdir()
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert heads.commit_of(str(repo.path)) is None
