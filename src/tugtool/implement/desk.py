@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 
-from tugtool import files, git, repository
+from tugtool import files, git, heads, repository
 from tugtool.intent import Site
 from tugtool.plan import fingerprint
 from tugtool.state.record import PlanCopy, storable
@@ -63,13 +63,10 @@ class Desk:
 
     def head(self) -> tuple[str | None, str]:
         """The branch that HEAD names (None if it is on none), and its commit."""
-        # Two small files, instead of a process for each agent that has run.
-        line = _line(os.path.join(self.git_dir, "HEAD"))
-        ref = line.removeprefix("ref: ") if line.startswith("ref: ") else None
-        commit = _line(os.path.join(self.repo.common_dir, ref)) if ref else line
-        if len(commit) not in (40, 64) or not commit.isalnum():
-            commit = git.run("rev-parse", "--verify", "HEAD^{commit}", cwd=self.path).strip()
-        return ref and ref.removeprefix("refs/heads/"), commit
+        # From small files, instead of a process for each agent that has run.
+        line = os.fsdecode(files.read(os.path.join(self.git_dir, "HEAD"))).strip()
+        branch = line.removeprefix("ref: refs/heads/") if line.startswith("ref: ") else None
+        return branch, heads.commit_of(self.path) or ""
 
     def read_plan(self, plan: str) -> bytes | None:
         """The plan's file here, if there is one."""
@@ -89,12 +86,3 @@ class Desk:
 
 def _hash(path: str) -> str:
     return fingerprint.of(files.read(path, max_bytes=_WHOLE))
-
-
-def _line(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.readline().rstrip("\n")
-    except (OSError, UnicodeDecodeError):
-        # Packed away, or kept in another way: git knows.
-        return ""

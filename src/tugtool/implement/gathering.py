@@ -19,6 +19,7 @@ def last_step(rows: list[Row]) -> Row:
 
 def bring_together(run: Run, store: Store, desk: Desk, rows: list[Row]) -> list[str]:
     """Merge every step's commit that the worktree lacks; which steps those were. E061 if not."""
+    syncing.mend(desk.path)
     known = {row["commit_hash"]: row["anchor"] for row in rows if row["commit_hash"]}
     wanted = [
         {"step_anchor": known[commit], "commit": commit}
