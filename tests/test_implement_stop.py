@@ -292,3 +292,17 @@ def test_an_interrupt_while_any_agent_works_is_made_good_by_the_next_run(play, r
     assert play.held() == []
     assert play.run()[0] == 0
     play.finished()
+
+
+def test_a_run_that_is_to_outlive_its_terminal_does_so(play, hanging, monkeypatch):
+    play = play("1 t")
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        process = hanging(play)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=60)
+    [stopping] = [each for each in events(out) if each["event"] == "stopping"]
+    assert (stopping["signal"], process.returncode) == (signal.SIGTERM, 143)

@@ -241,3 +241,20 @@ def test_an_escalation_names_neither_force_nor_reconcile(play):
     said = json.dumps([each for each in told if each["event"] in ("escalated", "finished")])
     assert "--force" not in said
     assert "reconcile" not in said.replace("reconciliation", "")
+
+
+def test_work_that_was_saved_before_a_step_was_done_does_not_come_back_with_it(play):
+    play = play("1 t")
+    play.rules(
+        {"role": "coder", "attempt": 1, "do": [{"write": "old", "text": "x"}]},
+        {"role": "reviewer", "attempt": 1, "answer": {"recommendation": "ESCALATE"}},
+        {"role": "coder", "attempt": 2, "do": [{"delete": "old"}, {"write": "new", "text": "x"}]},
+        {"role": "coder", "attempt": 3, "do": [{"run": "test ! -e old && echo y > new"}]},
+    )
+    assert play.run()[0] == 1
+    play.ok("state", "reset", "work", "step-1")
+    assert play.run()[0] == 0
+    play.ok("state", "reopen", "work", "step-1", "--reason", "better")
+    status, told = play.run()
+    assert (status, "resumed" in kinds(told)) == (0, False)
+    assert play.outcomes("step-1") == ["released", "completed", "completed"]

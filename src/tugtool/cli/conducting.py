@@ -95,7 +95,9 @@ class Conductor:
         """Start the run, and hear signals from now on."""
         assert self._run is not None
         for each in STOPPING:
-            self._before[each] = signal.signal(each, self._hear)
+            # Whoever was told to ignore it, as by nohup, goes on.
+            if signal.getsignal(each) is not signal.SIG_IGN:
+                self._before[each] = signal.signal(each, self._hear)
         fleet.start(self._run)
 
     def events(self, seconds: float | None = None) -> Iterator[Data]:

@@ -6,6 +6,7 @@ from tugtool import salvaged, salvaging
 from tugtool.errors import TugError
 from tugtool.git_errors import DependencyConflict
 from tugtool.implement.ends import Escalation
+from tugtool.store import sql
 from tugtool.worktree import syncing
 
 TYPE_CHECKING = False
@@ -29,10 +30,22 @@ def take_up(work: Work) -> None:
     if before is None:
         return
     salvaging.trace(work.run.repo, work.store, work.claim)
-    refs = before["salvage_refs"]
+    ref = _last_saved(work)
     # What lies here uncommitted is newer than anything that was saved.
-    if refs and not work.desk.is_dirty():
-        _apply(work, refs[0])
+    if ref in before["salvage_refs"] and not work.desk.is_dirty():
+        _apply(work, ref)
+
+
+def _last_saved(work: Work) -> str:
+    """The ref with the newest work on the step, if it is newer than what was last committed."""
+    with work.store.read(work.run.plan) as tx:
+        rows = [row for row in tx.all(sql.ATTEMPTS) if row["step_anchor"] == work.anchor]
+    for row in sorted(rows, key=lambda row: -int(row["number"])):
+        if row["outcome"] == "completed":
+            break
+        if row["salvage_ref"] is not None:
+            return str(row["salvage_ref"])
+    return ""
 
 
 def _apply(work: Work, ref: str) -> None:
