@@ -39,7 +39,8 @@ class Bell:
     def __init__(self, play) -> None:
         self.path = play.root.parent / "bell"
         os.mkfifo(self.path)
-        self.end = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
+        # To write as well: so it has no end between two that ring.
+        self.end = os.open(self.path, os.O_RDWR | os.O_NONBLOCK)
 
     def ring(self) -> dict:
         return {"tell": str(self.path)}

@@ -106,6 +106,8 @@ class Run:
         #: Something has changed that may give an idle worker a step.
         self.news = threading.Event()
         self._lock = threading.Lock()
+        #: How many workers are making themselves a worktree.
+        self._making = 0
         #: Worktrees that workers of this run sit at, by the name under which they own steps.
         self.owners: set[str] = set()
         #: The worktree of the first worker, made before it began.
@@ -167,6 +169,18 @@ class Run:
         """A worker of this run sits at that worktree now."""
         with self._lock:
             self.owners.add(owner)
+
+    def may_make(self, ready: int) -> bool:
+        """Whether there are more steps than workers who are making a worktree; then one more is."""
+        with self._lock:
+            granted = self._making < ready
+            self._making += granted
+        return granted
+
+    def made_one(self) -> None:
+        """That worktree is there, or will not be."""
+        with self._lock:
+            self._making -= 1
 
     def leave(self, anchor: str, why: str) -> None:
         """A step is left unfinished."""

@@ -27,14 +27,15 @@ if TYPE_CHECKING:
     Data = dict[str, Any]
 
 
-def settle(run: Run, store: Store) -> None:
-    """End what is left of commits of the plan in worktrees that none of ours is at work in."""
+def settle(run: Run, store: Store, *, own: str) -> None:
+    """End what is left of commits of the plan; not where another worker of ours is at work."""
     with store.read(run.plan) as tx:
         rows = tx.all(sql_implement.COMMIT_INTENTS)
         known = {row["path"]: row for row in tx.all(sql_git.WORKTREES_OF)} if rows else {}
     for row in rows:
         place = known.get(row["worktree"])
-        if row["worktree"] in run.owners or place is None or not os.path.isdir(row["worktree"]):
+        theirs = row["worktree"] in run.owners and row["worktree"] != own
+        if theirs or place is None or not os.path.isdir(row["worktree"]):
             continue
         branch, onto = place["branch"], place["base_branch"]
         desk = Desk(run.repo, row["worktree"], branch=branch, base_branch=onto)

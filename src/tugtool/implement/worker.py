@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: A lease may run out, or a holder die, without anybody writing anything.
 LONGEST_NAP_SECONDS = 0.25
+#: In place of a claim: there are steps, and no worktree to do them in.
+_TO_BE_MADE: Data = {}
 
 
 class Worker:
@@ -59,28 +61,37 @@ class Worker:
     def _next(self) -> Data | None:
         """The next step, claimed; None if there will be none for this worker."""
         run = self.run
-        if self.desk is not None and not run.stopping.is_set() and not self._is_broke():
-            # What it has just done may have made a step ready whose ground lies right here.
-            claim = self._claim()
-            run.news.set()
-            if claim is not None:
+        while True:
+            if self.desk is not None and not run.stopping.is_set() and not self._is_broke():
+                # What it has just done may have made a step ready whose ground lies right here.
+                claim = self._claim(self.desk)
+                run.news.set()
+                if claim is not None:
+                    return claim
+            with run.turn:
+                claim = self._waited_for()
+            if claim is not _TO_BE_MADE:
                 return claim
-        with run.turn:
-            return self._waited_for()
+            # Not in turn: it takes a while, and others can make theirs at the same time.
+            try:
+                self._sit_down()
+            finally:
+                run.made_one()
 
     def _waited_for(self) -> Data | None:
+        """A step, once there is one; or that it needs a worktree first."""
         run = self.run
         while not run.stopping.is_set():
             run.news.clear()
             seen = outlook.look(self.store, run.plan)
-            if self._is_broke() or seen.paused:
+            if self._is_broke() or seen.paused or not (seen.ready or seen.live):
                 return None
-            if seen.ready:
-                claim = self._claim()
+            if seen.ready and self.desk is not None:
+                claim = self._claim(self.desk)
                 if claim is not None:
                     return claim
-            elif not seen.live:
-                return None
+            elif run.may_make(len(seen.ready)):
+                return _TO_BE_MADE
             run.news.wait(LONGEST_NAP_SECONDS)
         return None
 
@@ -88,10 +99,9 @@ class Worker:
         budget = self.run.terms.budget_tokens
         return bool(budget) and state.spent_tokens(self.store, self.run.plan) >= budget
 
-    def _claim(self) -> Data | None:
+    def _claim(self, desk: Desk) -> Data | None:
         run, terms = self.run, self.run.terms
-        settling.settle(run, self.store)
-        desk = self._sit_down()
+        settling.settle(run, self.store, own=desk.owner)
         request = Request(
             desk.owner,
             lease_seconds=terms.lease_seconds,
@@ -101,18 +111,16 @@ class Worker:
         data = state.claim(self.store, run.plan, request, copy=desk.copy(run.plan))
         return data if data["claimed"] else None
 
-    def _sit_down(self) -> Desk:
-        """The worktree, made or taken when there is something to do for the first time."""
-        if self.desk is None:
-            run = self.run
-            self._desks += 1
-            made = run.made if (self.number, self._desks) == (1, 1) else None
-            made = made or making.create(run.repo, self.store, run.order_for(self._name()))
-            self.desk = Desk.made(run.repo, made)
-            run.take(self.desk.owner)
-            told = {"worktree_path": self.desk.path, "reused": made["reused"]}
-            run.tell("worktree", worker=self.number, **told)
-        return self.desk
+    def _sit_down(self) -> None:
+        """Make a worktree or take a free one, now that there is something to do in it."""
+        run = self.run
+        self._desks += 1
+        made = run.made if (self.number, self._desks) == (1, 1) else None
+        made = made or making.create(run.repo, self.store, run.order_for(self._name()))
+        self.desk = Desk.made(run.repo, made)
+        run.take(self.desk.owner)
+        told = {"worktree_path": self.desk.path, "reused": made["reused"]}
+        run.tell("worktree", worker=self.number, **told)
 
     def _name(self) -> str:
         return f"implement {self.number}.{self._desks}"
