@@ -208,3 +208,12 @@ def test_agents_know_who_they_are(play):
     [tree] = play.trees()
     seen = (tree / "seen").read_text().split()
     assert seen == ["coder", ".tugtool/tugplan-work.md", "step-1", "1", str(tree)]
+
+
+def test_workers_for_whom_there_is_no_step_make_no_worktree(play):
+    play = play("1 t", "2 t < 1", "3 t < 2")
+    play.cast("coder", "reviewer")
+    assert play.run("--workers", 4)[0] == 0
+    play.finished()
+    # One, unless another looked just when the first was between two steps.
+    assert len(play.trees()) < 3

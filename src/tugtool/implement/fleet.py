@@ -28,7 +28,8 @@ def prepare(run: Run, store: Store) -> None:
     if known:
         planfile.refuse_drift(store, run.order)
     if not known or outlook.look(store, run.plan).ready:
-        run.made = making.create(run.repo, store, run.order_for("implement 1.1"))
+        order = run.order_for("implement")
+        run.made = making.create(run.repo, store, order), order.request_id
 
 
 def start(run: Run) -> threading.Thread:

@@ -110,8 +110,8 @@ class Run:
         self._making = 0
         #: Worktrees that workers of this run sit at, by the name under which they own steps.
         self.owners: set[str] = set()
-        #: The worktree of the first worker, made before it began.
-        self.made: Data | None = None
+        #: The first worktree, made before any worker began, and for whom it is reserved.
+        self.made: tuple[Data, str | None] | None = None
         #: Why workers ended that had to, and what they left (step -> why).
         self.troubles: list[str] = []
         self.left: dict[str, str] = {}
@@ -170,12 +170,22 @@ class Run:
         with self._lock:
             self.owners.add(owner)
 
-    def may_make(self, ready: int) -> bool:
-        """Whether there are more steps than workers who are making a worktree; then one more is."""
+    def may_make(self, ready: int, *, lasting: bool) -> bool:
+        """Whether one more worktree is to be made: for steps that nobody who has one will take.
+
+        Those who have one may be about to; steps that stay ready for a while are left over.
+        """
         with self._lock:
-            granted = self._making < ready
+            others = 0 if lasting else len(self.owners)
+            granted = self._making + others < ready
             self._making += granted
         return granted
+
+    def take_made(self) -> tuple[Data, str | None] | None:
+        """The worktree that is there already, for whoever asks first."""
+        with self._lock:
+            made, self.made = self.made, None
+        return made
 
     def made_one(self) -> None:
         """That worktree is there, or will not be."""

@@ -38,6 +38,7 @@ class Worker:
         self.desk: Desk | None = None
         #: How many worktrees it has had: each is reserved under another name.
         self._desks = 0
+        self._stamp: str | None = None
 
     def work(self) -> None:
         """To the end; whatever goes wrong is told, and leaves nothing claimed if it can."""
@@ -60,27 +61,32 @@ class Worker:
 
     def _next(self) -> Data | None:
         """The next step, claimed; None if there will be none for this worker."""
-        run = self.run
-        while True:
-            if self.desk is not None and not run.stopping.is_set() and not self._is_broke():
-                # What it has just done may have made a step ready whose ground lies right here.
-                claim = self._claim(self.desk)
-                run.news.set()
-                if claim is not None:
-                    return claim
-            with run.turn:
+        claim = self._straight_on()
+        while claim is None:
+            with self.run.turn:
                 claim = self._waited_for()
             if claim is not _TO_BE_MADE:
                 return claim
             # Not in turn: it takes a while, and others can make theirs at the same time.
             try:
                 self._sit_down()
+                claim = self._straight_on()
             finally:
-                run.made_one()
+                self.run.made_one()
+        return claim
+
+    def _straight_on(self) -> Data | None:
+        """What it has just done may have made a step ready whose ground lies right here."""
+        if self.desk is None or self.run.stopping.is_set() or self._is_broke():
+            return None
+        claim = self._claim(self.desk)
+        self.run.news.set()
+        return claim
 
     def _waited_for(self) -> Data | None:
         """A step, once there is one; or that it needs a worktree first."""
         run = self.run
+        before: set[str] = set()
         while not run.stopping.is_set():
             run.news.clear()
             seen = outlook.look(self.store, run.plan)
@@ -90,8 +96,9 @@ class Worker:
                 claim = self._claim(self.desk)
                 if claim is not None:
                     return claim
-            elif run.may_make(len(seen.ready)):
+            elif run.may_make(len(seen.ready), lasting=not before.isdisjoint(seen.ready)):
                 return _TO_BE_MADE
+            before = set(seen.ready)
             run.news.wait(LONGEST_NAP_SECONDS)
         return None
 
@@ -115,15 +122,16 @@ class Worker:
         """Make a worktree or take a free one, now that there is something to do in it."""
         run = self.run
         self._desks += 1
-        made = run.made if (self.number, self._desks) == (1, 1) else None
-        made = made or making.create(run.repo, self.store, run.order_for(self._name()))
+        order = run.order_for(f"implement {self.number}.{self._desks}")
+        there = run.take_made()
+        made, self._stamp = there or (
+            making.create(run.repo, self.store, order),
+            order.request_id,
+        )
         self.desk = Desk.made(run.repo, made)
         run.take(self.desk.owner)
         told = {"worktree_path": self.desk.path, "reused": made["reused"]}
         run.tell("worktree", worker=self.number, **told)
-
-    def _name(self) -> str:
-        return f"implement {self.number}.{self._desks}"
 
     def _leave_desk(self) -> None:
         """Others may have the worktree; it stays where it is."""
@@ -131,11 +139,8 @@ class Worker:
             return
         try:
             with self.store.write(self.run.plan) as tx:
-                tx.run(
-                    sql_implement.FREE_WORKTREE,
-                    path=self.desk.owner,
-                    reserved_for=self.run.order_for(self._name()).request_id,
-                )
+                how = {"path": self.desk.owner, "reserved_for": self._stamp}
+                tx.run(sql_implement.FREE_WORKTREE, **how)
         except TugError:
             # It is free once this process has ended.
             return
