@@ -268,6 +268,20 @@ def test_what_it_spawns_goes_on_without_it(stage):
         assert reader.communicate()[0] == b"go on\n"
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_what_it_spawns_stays_in_its_group_unless_it_is_to_leave_it(stage, own):
+    os.mkfifo(stage.tree / "group")
+    line = f"{sys.executable} -c 'import os; print(os.getpgrp())' >group"
+    stage.script({"do": [{"spawn": line, "own_group": own}]})
+    agent = stage.start(start_new_session=True)
+    agent.stdin.write(stage.given("coder"))
+    agent.stdin.close()
+    group = int((stage.tree / "group").read_text())
+    assert (group == agent.pid) == (not own)
+    agent.stdout.read()
+    assert ended(agent) == 0
+
+
 def test_it_waits_for_a_file_and_for_whoever_writes_to_a_fifo(stage):
     os.mkfifo(stage.tree / "before")
     os.mkfifo(stage.tree / "after")

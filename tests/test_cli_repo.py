@@ -107,7 +107,7 @@ def test_config_shows_what_is_in_force_and_from_where(tugcode, repo):
     assert rows["plan.validation_level"]["default"] == "lenient"
     assert rows["log.max_lines"]["source"] == "default"
     text = tugcode("-C", repo.path, "config").out
-    assert "plan.validation_level  strict     .tugtool/config.toml\n" in text
+    assert "plan.validation_level   strict  .tugtool/config.toml\n" in text
 
 
 def test_a_wrong_setting_is_refused_by_name(tugcode, repo):
