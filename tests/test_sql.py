@@ -13,6 +13,7 @@ from tugtool.store import (
     schema,
     sql,
     sql_commit,
+    sql_doctor,
     sql_git,
     sql_history,
     sql_look,
@@ -26,6 +27,7 @@ SOURCES = Path(tugtool.__file__).parent
 HOMES = {
     "sql": sql,
     "sql_commit": sql_commit,
+    "sql_doctor": sql_doctor,
     "sql_git": sql_git,
     "sql_history": sql_history,
     "sql_look": sql_look,

@@ -146,6 +146,13 @@ class Intent:
         return jsontext.encode(facts)
 
 
+def is_running(row: Row) -> bool:
+    """Whether the process that wrote an intent of a commit is another, and still at it."""
+    import json
+
+    return _running(json.loads(row["detail"])["process"]) is not None
+
+
 def _this_process() -> dict[str, object]:
     pid = os.getpid()
     return {**holder.place(), "holder_pid": pid, "holder_start": holder.start_time(pid)}

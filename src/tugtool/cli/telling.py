@@ -196,6 +196,7 @@ WORDS: dict[str, Callable[[Event, str], str]] = {
     "import": _plain("imported"),
     "reconcile": _reconcile,
     "raise_attempt": _raise_attempt,
+    "recount": _plain("counts put right"),
     "merge": _merge,
     "worktree_create": _worktree("worktree made"),
     "worktree_reserve": _worktree("worktree handed out again"),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tugtool.state.overview import status
     from tugtool.state.pruning import prune
     from tugtool.state.reconciling import reconcile
+    from tugtool.state.recounting import recount
     from tugtool.state.restoring import restore
     from tugtool.state.reviewing import accept, reject, review
     from tugtool.state.revising import diff, revise
@@ -44,6 +45,7 @@ _HOMES = {
     "prune": "pruning",
     "ready": "views",
     "reconcile": "reconciling",
+    "recount": "recounting",
     "reject": "reviewing",
     "release": "freeing",
     "reopen": "freeing",
@@ -76,6 +78,7 @@ __all__ = [
     "prune",
     "ready",
     "reconcile",
+    "recount",
     "reject",
     "release",
     "reopen",

@@ -1,0 +1,137 @@
+"""Work that nobody has committed or saved, and files that nobody will finish."""
+
+from __future__ import annotations
+
+import os
+
+from tugtool import repository
+from tugtool.doctor.finding import note, warning
+from tugtool.errors import TugError, listing, quoted
+from tugtool.presence import worktrees
+from tugtool.state.record import storable
+from tugtool.store import checking, sql_doctor
+from tugtool.worktree import survey
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tugtool.doctor.finding import Finding, Mend
+    from tugtool.doctor.patient import Patient
+    from tugtool.repository import Repository
+    from tugtool.store import Store
+
+#: What saves the work of every attempt in the table `unsaved`; None as long as nothing does.
+CATCH_UP: Callable[[Repository, Store], object] | None = None
+
+#: What is younger may be somebody's who is just at it.
+STALE_SECONDS = 3600
+#: The index as it was before `commit` added to it.
+_INDEX = "tugtool-index"
+
+
+def unsaved(patient: Patient) -> Iterator[Finding]:
+    """Attempts whose step was taken away, and whose work was not looked at since."""
+    with patient.store.read() as tx:
+        rows = tx.all(sql_doctor.EVERY_UNSAVED)
+    for row in rows:
+        said = (
+            f"what attempt {row['number']} at {row['step_anchor']} of {row['plan_path']} left in "
+            f"{row['worktree']} was not saved yet"
+        )
+        hint = f"tugcode state why {quoted(row['plan_path'])} {quoted(row['step_anchor'])}"
+        yield warning(said, hint=hint, mend=_catching_up(patient))
+
+
+def _catching_up(patient: Patient) -> Mend | None:
+    save = CATCH_UP
+    if save is None:
+        return None
+
+    def mend() -> str:
+        save(patient.repo, patient.live)
+        return "saved, or found to be nothing"
+
+    return mend
+
+
+def uncommitted(patient: Patient) -> Iterator[Finding]:
+    """Worktrees of plans with changed files, and no step that they could belong to."""
+    with patient.store.read() as tx:
+        now = tx.now
+    for tree in survey.trees(patient.repo, patient.store):
+        row = tree.row
+        if row is None or not tree.exists or (row["reserved_until"] or "") >= now:
+            continue
+        if survey.held(patient.store, tree.owner):
+            continue
+        changed = [entry[3:] for entry in survey.changes(tree.path)]
+        if changed:
+            said = f"{tree.path} holds no step, and has uncommitted files: {listing(changed, 3)}"
+            yield warning(said, hint=f"git -C {quoted(tree.path)} status")
+
+
+def leftovers(patient: Patient) -> Iterator[Finding]:
+    """Temporary files of ours that a process left when it was killed."""
+    for path in _temporary(patient):
+        if os.path.lexists(path) and _is_stale(path):
+            said = f"{path} was left by a process that was killed"
+            hint = f"ls -ld {quoted(path)}"
+            yield note(said, hint=hint, mend=_deleting(path))
+
+
+def _temporary(patient: Patient) -> Iterator[str]:
+    repo = patient.repo
+    yield from checking.leftovers(patient.copies)
+    tops = worktrees(repo)
+    for directory in (patient.copies, os.path.join(repo.common_dir, "info")):
+        yield from _named(directory, ".tug-", ".tmp")
+    for top in tops:
+        yield from _named(os.path.join(top, ".tugtool"), ".tug-", ".tmp")
+        inner = _git_dir(top)
+        if inner is not None:
+            yield from _named(inner, "index.tug-", "")
+            if not _is_committing(patient, top):
+                yield from _named(inner, _INDEX, "")
+
+
+def _git_dir(top: str) -> str | None:
+    try:
+        return repository.git_dir(top)
+    except TugError:
+        return None
+
+
+def _is_committing(patient: Patient, top: str) -> bool:
+    """Whether a commit there has yet to come to its end: the index belongs to that."""
+    if patient.unread is not None or not patient.recorded:
+        return True
+    with patient.store.read() as tx:
+        intents = tx.all(sql_doctor.EVERY_INTENT)
+    return any(row["kind"] == "commit" and row["worktree"] == storable(top) for row in intents)
+
+
+def _named(directory: str, start: str, end: str) -> Iterator[str]:
+    for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else ():
+        if name.startswith(start) and name.endswith(end):
+            yield os.path.join(directory, name)
+
+
+def _is_stale(path: str) -> bool:
+    from tugtool import clock
+
+    age = clock.system_milliseconds() - os.lstat(path).st_mtime_ns // 1_000_000
+    return age > STALE_SECONDS * 1000
+
+
+def _deleting(path: str) -> Mend:
+    def mend() -> str:
+        import shutil
+
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        else:
+            os.unlink(path)
+        return "deleted"
+
+    return mend
