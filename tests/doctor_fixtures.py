@@ -16,9 +16,9 @@ from worktree_fixtures import Yard
 #: What a hint may run: it looks, or it is the repair itself and can do no harm.
 LOOKING = (
     *("state show", "state why", "state diff", "state review", "worktree list", "version"),
-    *("config", "init", "doctor", "worktree remove"),
+    *("config", "init", "doctor", "worktree remove", "state restore", "list"),
 )
-DRY = ("state restore", "state prune", "state reconcile", "merge", "worktree cleanup")
+DRY = ("state prune", "state reconcile", "merge", "worktree cleanup")
 OTHERS = ("git", "ls", "grep", "ps", "df", "date", "rmdir", "python3", "cd")
 #: Findings about the machine that the tests run on are no finding of a test.
 MACHINE = ("start-up", "disk-space", "file-system")

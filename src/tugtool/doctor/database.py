@@ -36,7 +36,8 @@ def opened(patient: Patient) -> Iterator[Finding]:
     if broken is None:
         return
     if broken.facts.get("sqlite") != "OLDER":
-        yield error(broken.message, hint=broken.hint)
+        busy = str(broken.facts.get("sqlite")).startswith("BUSY")
+        yield error(broken.message, hint="tugcode doctor" if busy else broken.hint)
         return
 
     def mend() -> str:

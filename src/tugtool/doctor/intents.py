@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
     from tugtool.doctor.finding import Finding
     from tugtool.doctor.patient import Patient
-    from tugtool.store import Row
+    from tugtool.repository import Repository
+    from tugtool.store import Row, Store
+
+#: Kind -> what finishes or undoes all intents of that kind, under the lock of worktrees; for
+#: kinds that need no more than that. One that is nowhere is told of, and left alone.
+MENDERS: dict[str, Callable[[Repository, Store], object]] = {}
 
 
 def open_intents(patient: Patient) -> Iterator[Finding]:
@@ -43,7 +48,7 @@ def _is_making(patient: Patient) -> bool:
 def _is_under_way(row: Row, *, making: bool) -> bool:
     if row["kind"] == "commit":
         return intent.is_running(row)
-    return making and row["kind"] in ("create", "remove")
+    return making and row["kind"] != "merge"
 
 
 def _commit(patient: Patient, row: Row) -> Finding:
@@ -110,8 +115,19 @@ def _merge(patient: Patient, row: Row) -> Finding:
 
 
 def _other(patient: Patient, row: Row) -> Finding:
+    act = MENDERS.get(row["kind"])
+
+    def mend() -> str:
+        assert act is not None
+        _locked(patient, lambda: act(patient.repo, patient.live))
+        return "finished, or undone"
+
     said = f"{row['kind']} in {row['worktree']} did not come to its end"
-    return warning(f"{said}; the same command again finishes it", hint="tugcode worktree list")
+    return warning(
+        f"{said}; the same command again finishes it",
+        hint="tugcode worktree list",
+        mend=None if act is None else mend,
+    )
 
 
 def _locked(patient: Patient, act: Callable[[], object]) -> None:
@@ -123,7 +139,7 @@ def _locked(patient: Patient, act: Callable[[], object]) -> None:
         queue.leave()
 
 
-#: Kind -> who knows about it. One that is not here is told of, and left alone.
+#: Kind -> who knows about it.
 _KINDS: dict[str, Callable[[Patient, Row], Finding]] = {
     "commit": _commit,
     "create": _create,

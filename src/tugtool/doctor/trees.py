@@ -83,7 +83,7 @@ def directories(patient: Patient) -> Iterator[Finding]:
             yield warning(said, hint=f"rmdir {quoted(path)}", mend=_emptying(path))
         elif path in known:
             said = f"{path} has lost its .git: git works on the main worktree from in there"
-            yield warning(said, hint=f"git worktree repair {quoted(path)}")
+            yield warning(said, hint="git worktree repair")
         else:
             what = "" if marked else ": git works on the main worktree from in there"
             said = f"{path} is no worktree that git knows{what}"

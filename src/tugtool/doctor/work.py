@@ -19,15 +19,17 @@ if TYPE_CHECKING:
     from tugtool.doctor.finding import Finding, Mend
     from tugtool.doctor.patient import Patient
     from tugtool.repository import Repository
-    from tugtool.store import Store
+    from tugtool.store import Row, Store
 
 #: What saves the work of every attempt in the table `unsaved`; None as long as nothing does.
-CATCH_UP: Callable[[Repository, Store], object] | None = None
+#: For each it tells what became of it: plan_path, step_anchor, attempt, and perhaps a problem.
+CATCH_UP: Callable[[Repository, Store], list[dict[str, object]]] | None = None
 
 #: What is younger may be somebody's who is just at it.
 STALE_SECONDS = 3600
 #: The index as it was before `commit` added to it.
 _INDEX = "tugtool-index"
+_NOTHING = "there was nothing to save"
 
 
 def unsaved(patient: Patient) -> Iterator[Finding]:
@@ -40,17 +42,21 @@ def unsaved(patient: Patient) -> Iterator[Finding]:
             f"{row['worktree']} was not saved yet"
         )
         hint = f"tugcode state why {quoted(row['plan_path'])} {quoted(row['step_anchor'])}"
-        yield warning(said, hint=hint, mend=_catching_up(patient))
+        yield warning(said, hint=hint, mend=_catching_up(patient, row))
 
 
-def _catching_up(patient: Patient) -> Mend | None:
+def _catching_up(patient: Patient, row: Row) -> Mend | None:
     save = CATCH_UP
     if save is None:
         return None
+    wanted = (row["plan_path"], row["step_anchor"], row["number"])
 
     def mend() -> str:
-        save(patient.repo, patient.live)
-        return "saved, or found to be nothing"
+        for done in save(patient.repo, patient.live):
+            if (done["plan_path"], done["step_anchor"], done["attempt"]) == wanted:
+                problem, ref = done["problem"], done["salvage_ref"]
+                return f"not done: {problem}" if problem else f"saved as {ref}" if ref else _NOTHING
+        return "saved already"
 
     return mend
 
