@@ -88,6 +88,7 @@ def test_codes_are_unique_and_classes_say_what_is_the_case():
         "W111",
         "W112",
         "W113",
+        "W150",
     }
     assert warning_codes().isdisjoint(diagnostic_codes())
     bases = [each for each in errors.TugError.__subclasses__() if not each.code]

@@ -40,7 +40,7 @@ def _issues(data: Mapping[str, Any]) -> Iterator[dict[str, object]]:
         for each in check["findings"]:
             if each["severity"] != "note" and not each["fixed"]:
                 said = f"{check['name']}: {each['message']}"
-                issue = {"code": "W120", "severity": "warning", "message": said}
+                issue = {"code": "W150", "severity": "warning", "message": said}
                 yield issue | ({"hint": each["hint"]} if each["hint"] else {})
 
 
