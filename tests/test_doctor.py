@@ -17,6 +17,7 @@ from tugtool.doctor.finding import error, note, warning
 from tugtool.doctor.patient import Patient
 from tugtool.errors import Usage
 
+COUNT = len(checks.CHECKS)
 DOCS = Path(__file__).parent.parent / "docs"
 
 
@@ -31,10 +32,10 @@ def test_a_healthy_repository_is_told_of_in_one_line(clinic):
     c = clinic()
     done = c.text()
     assert (done.status, done.err) == (0, "")
-    assert re.fullmatch(r"healthy, 31 checks; SQLite \S+.*, git \S+\n", quiet(done.out))
+    assert re.fullmatch(rf"healthy, {COUNT} checks; SQLite \S+.*, git \S+\n", quiet(done.out))
     data = c.doctor().data
     assert data["healthy"]
-    assert data["counts"] == {"ok": 31, "fixed": 0, "warning": 0, "error": 0, "skipped": 0}
+    assert data["counts"] == {"ok": COUNT, "fixed": 0, "warning": 0, "error": 0, "skipped": 0}
     assert c.findings() == {}
 
 
@@ -148,7 +149,7 @@ def examined(c, *given: checks.Check, fix: bool = False) -> list[checks.Report]:
 
 def test_a_repair_is_believed_only_if_a_second_look_finds_nothing(clinic):
     c = clinic()
-    wrong = {"mends", "does not", "cannot"}
+    wrong = {"mends", "does not", "cannot", "breaks"}
 
     def mend() -> str:
         wrong.discard("mends")
@@ -157,7 +158,12 @@ def test_a_repair_is_believed_only_if_a_second_look_finds_nothing(clinic):
     def fail() -> str:
         raise PermissionError(1, "Operation not permitted")
 
-    acts = {"mends": mend, "does not": lambda: "done", "cannot": fail}
+    acts = {
+        "mends": mend,
+        "does not": lambda: "done",
+        "cannot": fail,
+        "breaks": lambda: str(1 // 0),
+    }
 
     def look(patient):
         for each in sorted(wrong):
@@ -166,7 +172,11 @@ def test_a_repair_is_believed_only_if_a_second_look_finds_nothing(clinic):
     (report,) = examined(c, checks.Check("x", look), fix=True)
     assert [each.message for each in report.mended] == ["mends"]
     told = {each.message: each.outcome for each in report.findings}
-    assert told == {"does not": "done", "cannot": "not done: Operation not permitted"}
+    assert told == {
+        "breaks": "not done: ZeroDivisionError('integer division or modulo by zero')",
+        "does not": "done",
+        "cannot": "not done: Operation not permitted",
+    }
     assert report.status == "error"
 
 
@@ -180,12 +190,12 @@ def test_text_names_what_is_wrong_what_to_do_and_what_was_done(clinic):
     assert "error counts: .tugtool/tugplan-work.md: steps_ready is 9 and should be 1\n" in out
     assert "    next: tugcode doctor --fix\n" in out
     assert "warning directories: " in out
-    assert "NOT healthy, 31 checks: 1 error, 1 warning; SQLite" in out
+    assert f"NOT healthy, {COUNT} checks: 1 error, 1 warning; SQLite" in out
     mended = c.text("--fix")
     assert mended.status == 0
     assert "fixed counts: .tugtool/tugplan-work.md: steps_ready is 9" in mended.out
     assert "    counted anew\n" in mended.out
-    assert "healthy, 31 checks: 2 fixed; SQLite" in mended.out
+    assert f"healthy, {COUNT} checks: 2 fixed; SQLite" in mended.out
 
 
 def test_what_is_left_to_look_at_is_also_among_the_issues(clinic):

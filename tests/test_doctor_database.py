@@ -78,6 +78,24 @@ def test_a_file_that_was_cut_off_is_named(clinic, kept):
     assert c.doctor().status == 1
 
 
+def test_something_else_than_a_file_in_its_place_is_named(clinic):
+    c = clinic()
+    c.rest()
+    c.db.unlink()
+    c.db.mkdir()
+    assert str(c.db) in unreadable(c)["message"]
+
+
+def test_a_log_whose_shared_memory_is_gone_is_read_with_it(clinic):
+    c = clinic()
+    c.sql("update plan_counts set steps_ready = 9")
+    gone = c.db.parent / "state.db-shm"
+    gone.unlink()
+    assert (c.db.parent / "state.db-wal").stat().st_size > 0
+    assert "steps_ready is 9" in c.one("counts")["message"]
+    assert not gone.exists()
+
+
 def test_another_program_s_database_is_named(clinic):
     c = clinic()
     c.rest()
@@ -167,6 +185,27 @@ def test_looking_keeps_nobody_from_the_lock(clinic):
     assert c.findings() == {}
     with open(c.db.parent / "state.lock", "r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_a_lock_that_many_take_in_turn_is_no_finding(clinic):
+    c = clinic()
+    code = (
+        "import fcntl, os, sys\n"
+        "f = open(sys.argv[1], 'r+')\n"
+        "fcntl.flock(f, fcntl.LOCK_EX)\n"
+        "number = 0\n"
+        "print('held', flush=True)\n"
+        "while os.getppid() == int(sys.argv[2]):\n"
+        "    os.pwrite(f.fileno(), b'%-24d' % (number := number + 1), 0)\n"
+    )
+    words = [sys.executable, "-c", code, str(c.db.parent / "state.lock"), str(os.getpid())]
+    held = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    try:
+        assert held.stdout.readline() == "held\n"
+        assert c.findings() == {}
+    finally:
+        held.kill()
+        held.communicate()
 
 
 def test_a_lock_that_says_nothing_of_its_holder_is_named_too(clinic):

@@ -1,6 +1,7 @@
 """Set-up, settings, the log and the machine: broken for real, named, and mended where harmless."""
 
 import os
+import sqlite3
 import stat
 import sys
 from pathlib import Path
@@ -288,3 +289,42 @@ def test_a_start_is_measured_by_its_processor_time(tmp_path):
 def test_what_a_command_of_the_system_prints_is_read(tmp_path):
     assert start.output("echo", "x") == "x\n"
     assert start.output(str(tmp_path / "none")) == ""
+
+
+# -- each is asked of the machine itself -------------------------------------------------
+
+
+def of_machine(c, check: str) -> list[dict]:
+    data = c.doctor().data
+    return next(each["findings"] for each in data["checks"] if each["name"] == check)
+
+
+def test_the_room_that_is_asked_about_is_that_of_the_repository(clinic, monkeypatch):
+    c = clinic()
+    monkeypatch.setattr(machine, "LEAST_BYTES", 1 << 70)
+    (finding,) = of_machine(c, "disk-space")
+    assert finding["message"].endswith(f"MiB are free at {c.root}")
+
+
+def test_the_sqlite_that_is_asked_about_is_the_linked_one(clinic, monkeypatch):
+    c = clinic()
+    monkeypatch.setattr(machine, "OLDEST_SQLITE", (99, 0, 0))
+    (finding,) = of_machine(c, "sqlite")
+    assert f"SQLite {sqlite3.sqlite_version}, and the state needs 99.0.0" in finding["message"]
+
+
+def test_the_mounts_that_are_asked_about_are_this_machine_s(clinic, monkeypatch):
+    c = clinic()
+    kind = mounts.kind_at(str(c.db.parent), machine._mount_table())
+    assert kind is not None
+    monkeypatch.setattr(mounts, "NETWORK", (kind,))
+    (finding,) = of_machine(c, "file-system")
+    assert f"{c.db.parent} is on a network file system ({kind})" in finding["message"]
+
+
+def test_the_start_that_is_asked_about_is_this_python_s(clinic, monkeypatch):
+    c = clinic()
+    monkeypatch.setattr(machine, "MOST_STARTS", 0)
+    monkeypatch.setattr(machine, "MOST_MILLISECONDS", -1000)
+    assert any("Python starts in " in each["message"] for each in of_machine(c, "start-up"))
+    assert all(each > 0 for each in c.doctor().data["start_up_ms"].values())

@@ -114,6 +114,9 @@ def test_a_live_claim_of_a_worktree_that_is_gone_is_named(clinic):
     assert finding["severity"] == "warning"
     assert "a worktree that is not there; nobody else gets it before 2" in finding["message"]
     assert not finding["fixable"]
+    # Whatever it is, somebody may be at work there.
+    (c.root / "no" / "where").mkdir(parents=True)
+    assert c.findings() == {}
 
 
 def test_a_parked_step_is_named(clinic):
@@ -334,3 +337,28 @@ def test_a_worktree_whose_branch_is_gone_is_named(clinic):
     branch = c.rows("select branch from worktrees")[0]["branch"]
     c.repo.git("branch", "--delete", "--quiet", branch)
     assert c.one("branches")["message"] == f"the branch {branch} of {c.tree} is gone"
+
+
+# -- dashes ----------------------------------------------------------------------------
+
+
+def test_a_dash_whose_worktree_or_branch_is_gone_is_named(clinic):
+    c = clinic()
+    path = c.root / ".tugtree" / "tugdash__fix"
+    c.repo.git("worktree", "add", "--quiet", "-b", "tugdash/fix", str(path))
+    now = "'2026-01-01T00:00:00.000Z'"
+    c.sql(
+        "insert into dashes (name, branch, worktree, base_branch, base_commit, status, created_at,"
+        f" updated_at) values ('fix', 'tugdash/fix', '{path}', 'main', 'x', 'active', {now}, {now})"
+    )
+    assert c.findings() == {}
+    c.repo.git("worktree", "remove", str(path))
+    said = f"the dash fix is under way, and its worktree {path} is gone"
+    assert c.one("dashes")["message"] == said
+    c.repo.git("branch", "--quiet", "--delete", "tugdash/fix")
+    assert [each["message"] for each in c.only("dashes")] == [
+        said,
+        "the dash fix is under way, and its branch tugdash/fix is gone",
+    ]
+    c.sql(f"update dashes set status = 'joined', ended_at = {now}")
+    assert c.findings() == {}

@@ -65,6 +65,7 @@ CHECKS = (
     Check("worktrees", trees.worktrees, needs=_TREES),
     Check("directories", trees.directories, needs=_GIT),
     Check("branches", trees.branches, needs=_TREES),
+    Check("dashes", trees.dashes, needs=_BOTH),
     Check("log", journal.logs, needs=_GIT),
     Check("sqlite", machine.sqlite),
     Check("file-system", machine.file_system),
@@ -159,6 +160,9 @@ def _mend(finding: Finding) -> None:
         finding.outcome = f"not done: {refused.message}"
     except OSError as refused:
         finding.outcome = f"not done: {refused.strerror or refused}"
+    except Exception as broken:
+        # It is left as it was found, and so are the others that wait to be mended.
+        finding.outcome = f"not done: {broken!r}"
 
 
 def told(patient: Patient, reports: list[Report]) -> Data:
@@ -171,6 +175,7 @@ def told(patient: Patient, reports: list[Report]) -> Data:
         "counts": {kind: statuses.count(kind) for kind in kinds},
         "checks": [_check(report) for report in reports],
         "versions": machine.versions(),
+        "start_up_ms": dict(zip(("bare", "usual"), patient.starts, strict=True)),
     }
 
 

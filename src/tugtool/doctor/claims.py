@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from tugtool import holder
 from tugtool.doctor.finding import note, warning
 from tugtool.errors import quoted
@@ -40,7 +42,7 @@ def _judged(patient: Patient, row: Row, now: str, *, is_dead: bool) -> Finding |
         return note(f"{what}, whose lease ran out at {until}; the next claim takes it", hint=hint)
     if is_dead:
         return note(f"{what}, whose process is gone; the next claim takes it", hint=hint)
-    if patient.top_of(owner) is None:
+    if patient.top_of(owner) is None and not os.path.isdir(owner):
         until = row["lease_expires_at"]
         said = f"{what}, a worktree that is not there; nobody else gets it before {until}"
         return warning(said, hint=hint)

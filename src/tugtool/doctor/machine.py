@@ -132,6 +132,7 @@ def start_up(patient: Patient) -> Iterator[Finding]:
     words = (sys.executable, "-I")
     bare = start.milliseconds(*words, "-S", "-c", "pass")
     usual = start.milliseconds(*words, "-c", "pass")
+    patient.starts = (bare, usual)
     if bare is not None and usual is not None:
         yield from slow_start(bare, usual, sys.path)
 

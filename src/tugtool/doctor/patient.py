@@ -43,6 +43,8 @@ class Patient:
         self.store = self.live
         self.unread: TugError | None = None
         self.recorded = False
+        #: What starting Python costs without its site and with it, once it was measured.
+        self.starts: tuple[float | None, float | None] = (None, None)
         self._aside: str | None = None
         self._facts: list[dict[str, str]] | None = None
         self.open()

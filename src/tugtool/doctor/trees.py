@@ -7,6 +7,7 @@ import os
 from tugtool import base, git, landed
 from tugtool.doctor.finding import note, warning
 from tugtool.errors import quoted
+from tugtool.store import sql_doctor
 from tugtool.worktree import survey
 
 TYPE_CHECKING = False
@@ -123,3 +124,17 @@ def _lonely(root: str, name: str, tip: str) -> Finding:
         return note(said, hint="tugcode worktree cleanup --dry-run")
     said = f"the branch {name} has commits that have not landed, and no worktree has it"
     return warning(said, hint=f"git log --oneline HEAD..{quoted(name)}")
+
+
+def dashes(patient: Patient) -> Iterator[Finding]:
+    """Small work that is under way, and whose worktree or branch is gone."""
+    with patient.store.read() as tx:
+        rows = tx.all(sql_doctor.ACTIVE_DASHES)
+    for row in rows:
+        path = os.path.join(patient.repo.root, row["worktree"])
+        if not os.path.isdir(path):
+            said = f"the dash {row['name']} is under way, and its worktree {path} is gone"
+            yield warning(said, hint="git worktree list --verbose")
+        if not _has(patient.repo.root, row["branch"]):
+            said = f"the dash {row['name']} is under way, and its branch {row['branch']} is gone"
+            yield warning(said, hint="git branch --list --all")

@@ -9,7 +9,7 @@ from tugtool.doctor.finding import note, warning
 from tugtool.errors import TugError, listing, quoted
 from tugtool.presence import worktrees
 from tugtool.state.record import storable
-from tugtool.store import checking, sql_doctor
+from tugtool.store import checking, queue, sql_doctor
 from tugtool.worktree import survey
 
 TYPE_CHECKING = False
@@ -80,7 +80,7 @@ def uncommitted(patient: Patient) -> Iterator[Finding]:
 def leftovers(patient: Patient) -> Iterator[Finding]:
     """Temporary files of ours that a process left when it was killed."""
     for path in _temporary(patient):
-        if os.path.lexists(path) and _is_stale(path):
+        if not queue.is_fresh(path, STALE_SECONDS):
             said = f"{path} was left by a process that was killed"
             hint = f"ls -ld {quoted(path)}"
             yield note(said, hint=hint, mend=_deleting(path))
@@ -121,13 +121,6 @@ def _named(directory: str, start: str, end: str) -> Iterator[str]:
     for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else ():
         if name.startswith(start) and name.endswith(end):
             yield os.path.join(directory, name)
-
-
-def _is_stale(path: str) -> bool:
-    from tugtool import clock
-
-    age = clock.system_milliseconds() - os.lstat(path).st_mtime_ns // 1_000_000
-    return age > STALE_SECONDS * 1000
 
 
 def _deleting(path: str) -> Mend:

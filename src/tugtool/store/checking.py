@@ -62,27 +62,36 @@ def is_open(path: str) -> bool:
 
 
 def holder(lock: str, seconds: float) -> str | None:
-    """Who holds a lock file all the while, in words; None if nobody does. Nothing is made."""
+    """Who holds a lock file all the while, in words; None if nobody does. Nothing is made.
+
+    Where many take turns, each look finds another.
+    """
     try:
         descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return None
+    seen = set()
     try:
-        for last in clocks.tries(seconds):
-            try:
-                # Shared, and let go at once: whoever wants it waits no longer for us.
-                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if last:
-                    return trouble.holder(descriptor)
-            except OSError:
-                # The file system knows no such locks.
+        for _ in clocks.tries(seconds):
+            if not _is_held(descriptor):
                 return None
-            else:
-                return None
+            seen.add(trouble.holder(descriptor))
     finally:
         os.close(descriptor)
-    return None
+    return seen.pop() if len(seen) == 1 else None
+
+
+def _is_held(descriptor: int) -> bool:
+    try:
+        # Shared, and let go at once: nobody waits for us.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    except BlockingIOError:
+        return True
+    except OSError:
+        # The file system knows no such locks.
+        return False
+    return False
 
 
 def leftovers(directory: str) -> Iterator[str]:

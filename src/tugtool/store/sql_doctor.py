@@ -36,3 +36,5 @@ select p.anchor, count(*) as substeps
  group by p.anchor, p.step_index
  order by p.step_index
 """
+
+ACTIVE_DASHES = "select name, branch, worktree from dashes where status = 'active' order by name"
