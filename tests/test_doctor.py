@@ -147,6 +147,17 @@ def examined(c, *given: checks.Check, fix: bool = False) -> list[checks.Report]:
     return found
 
 
+def test_what_others_are_just_changing_counts_only_if_it_is_found_twice(clinic):
+    c = clinic()
+    looks = iter([["passing", "staying"], ["staying", "new"]])
+
+    def look(patient):
+        yield from map(warning, next(looks))
+
+    (report,) = examined(c, checks.Check("x", look, moving=True))
+    assert [each.message for each in report.findings] == ["staying"]
+
+
 def test_a_repair_is_believed_only_if_a_second_look_finds_nothing(clinic):
     c = clinic()
     wrong = {"mends", "does not", "cannot", "breaks"}

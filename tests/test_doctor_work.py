@@ -1,5 +1,6 @@
 """Plans, claims, unsaved work, worktrees, directories and branches: each broken and named."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -262,6 +263,16 @@ def test_a_worktree_that_git_was_stopped_at_is_named(clinic):
     (c.root / ".git" / "worktrees" / c.tree.name / "locked").write_text("initializing\n")
     finding = c.one("worktrees")
     assert finding["message"] == f"git was stopped while it made the worktree {c.tree}"
+
+
+def test_while_somebody_makes_worktrees_half_made_ones_are_no_finding(clinic):
+    c = clinic()
+    (c.root / ".tugtree" / "half").mkdir()
+    (c.root / ".git" / "worktrees" / c.tree.name / "locked").write_text("initializing\n")
+    assert set(c.findings()) == {"worktrees", "directories"}
+    with open(c.copies / "worktrees.lock", "r+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert c.findings() == {}
 
 
 # -- directories -----------------------------------------------------------------------

@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 
 
 class Check:
-    """One subject: its name, what it needs before anybody can look, and who looks."""
+    """One subject: its name, what it needs before anybody can look, and who looks.
 
-    __slots__ = ("examine", "name", "needs")
+    What is `moving` is just what others are changing: there, only what is found twice counts.
+    """
+
+    __slots__ = ("examine", "moving", "name", "needs")
 
     def __init__(
         self,
@@ -26,10 +29,12 @@ class Check:
         examine: Callable[[Patient], Iterable[Finding]],
         *,
         needs: tuple[str, ...] = (),
+        moving: bool = False,
     ) -> None:
         self.name = name
         self.examine = examine
         self.needs = needs
+        self.moving = moving
 
 
 _GIT = ("git",)
@@ -54,19 +59,19 @@ CHECKS = (
     Check("records", database.records, needs=_STATE),
     Check("backup", database.backup, needs=_STATE),
     Check("leftovers", work.leftovers),
-    Check("intents", intents.open_intents, needs=_BOTH),
-    Check("plan-files", plans.gone, needs=_BOTH),
-    Check("plan-texts", plans.changed, needs=_BOTH),
-    Check("merging", plans.merging, needs=_BOTH),
-    Check("claims", claims.claims, needs=_BOTH),
+    Check("intents", intents.open_intents, needs=_BOTH, moving=True),
+    Check("plan-files", plans.gone, needs=_BOTH, moving=True),
+    Check("plan-texts", plans.changed, needs=_BOTH, moving=True),
+    Check("merging", plans.merging, needs=_BOTH, moving=True),
+    Check("claims", claims.claims, needs=_BOTH, moving=True),
     Check("parked", claims.parked, needs=_STATE),
     Check("unsaved", work.unsaved, needs=_STATE),
-    Check("uncommitted", work.uncommitted, needs=_BOTH),
-    Check("worktrees", trees.worktrees, needs=_TREES),
-    Check("directories", trees.directories, needs=_GIT),
-    Check("branches", trees.branches, needs=_TREES),
-    Check("dashes", trees.dashes, needs=_BOTH),
-    Check("log", journal.logs, needs=_GIT),
+    Check("uncommitted", work.uncommitted, needs=_BOTH, moving=True),
+    Check("worktrees", trees.worktrees, needs=_TREES, moving=True),
+    Check("directories", trees.directories, needs=_GIT, moving=True),
+    Check("branches", trees.branches, needs=_TREES, moving=True),
+    Check("dashes", trees.dashes, needs=_BOTH, moving=True),
+    Check("log", journal.logs, needs=_GIT, moving=True),
     Check("sqlite", machine.sqlite),
     Check("file-system", machine.file_system),
     Check("disk-space", machine.disk_space),
@@ -122,6 +127,10 @@ def _examined(patient: Patient, check: Check, lacking: dict[str, str]) -> Report
     if without is not None:
         return report
     report.findings = _findings(patient, check)
+    if check.moving and report.findings:
+        patient.forget_worktrees()
+        again = {finding.message for finding in _findings(patient, check)}
+        report.findings = [each for each in report.findings if each.message in again]
     mendable = [finding for finding in report.findings if finding.mend is not None]
     if not patient.fix or not mendable:
         return report

@@ -11,7 +11,7 @@ from tugtool import commit, intent, merge, repository
 from tugtool.doctor.finding import warning
 from tugtool.errors import quoted
 from tugtool.intent import Site
-from tugtool.store import checking, sql_doctor
+from tugtool.store import sql_doctor
 from tugtool.worktree import removing, survey, undoing
 
 TYPE_CHECKING = False
@@ -32,17 +32,11 @@ def open_intents(patient: Patient) -> Iterator[Finding]:
     """Every intent whose process is not there any more, as far as can be told."""
     with patient.store.read() as tx:
         rows = tx.all(sql_doctor.EVERY_INTENT)
-    making = bool(rows) and _is_making(patient)
+    making = bool(rows) and patient.is_making()
     for row in rows:
         if not _is_under_way(row, making=making):
             told = _KINDS.get(row["kind"], _other)
             yield told(patient, row)
-
-
-def _is_making(patient: Patient) -> bool:
-    """Whether somebody is making or removing worktrees just now."""
-    lock = os.path.join(patient.copies, "worktrees.lock")
-    return checking.holder(lock, 0) is not None
 
 
 def _is_under_way(row: Row, *, making: bool) -> bool:

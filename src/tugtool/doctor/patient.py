@@ -117,6 +117,10 @@ class Patient:
         """Something was repaired: ask again."""
         self._facts = None
 
+    def is_making(self) -> bool:
+        """Whether somebody is making or removing worktrees just now."""
+        return checking.holder(os.path.join(self.copies, "worktrees.lock"), 0) is not None
+
     def top_of(self, owner: str) -> str | None:
         """The working tree that is recorded under a name, if it is there."""
         for facts in self.worktrees():

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 def worktrees(patient: Patient) -> Iterator[Finding]:
     """What is recorded and not there, what git knows and is not there, and what is locked."""
+    if patient.is_making():
+        # Half-made and half-removed is what one of them must be.
+        return
     recorded = [tree for tree in survey.trees(patient.repo, patient.store) if tree.row is not None]
     for tree in recorded:
         yield from _lost(tree)
@@ -70,10 +73,14 @@ def _pruning(patient: Patient, facts: Mapping[str, str]) -> Mend | None:
 
 def directories(patient: Patient) -> Iterator[Finding]:
     """What lies in `.tugtree/` and is no worktree: git would act on the repository around it."""
+    if patient.is_making():
+        return
     place = survey.directory(patient.repo)
+    names = sorted(os.listdir(place)) if os.path.isdir(place) else []
+    # In this order: git knows a worktree before there is a directory.
+    patient.forget_worktrees()
     known = {facts["worktree"] for facts in patient.worktrees()}
-    for name in sorted(os.listdir(place)) if os.path.isdir(place) else ():
-        path = os.path.join(place, name)
+    for path in (os.path.join(place, name) for name in names):
         if not os.path.isdir(path) or os.path.islink(path):
             continue
         marked = os.path.isfile(os.path.join(path, ".git"))
