@@ -86,6 +86,7 @@ def test_a_commit_whose_step_cannot_be_completed_yet_stays_a_finding(bench):
     assert not finding["fixed"]
     assert "not done: " in finding["outcome"]
     assert "whose step is not completed yet" in finding["outcome"]
+    assert finding["hint"] == f"tugcode state show {KEY}"
     assert len(b.intents()) == 1
     b.close("step-2")
     (finding,) = intents(b, "--fix")

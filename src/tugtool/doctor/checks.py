@@ -138,12 +138,9 @@ def _examined(patient: Patient, check: Check, lacking: dict[str, str]) -> Report
         _mend(finding)
     patient.forget_worktrees()
     # Believed is only what a second look no longer finds.
-    outcomes = {finding.message: finding.outcome for finding in mendable}
-    report.findings = _findings(patient, check)
-    still = {finding.message for finding in report.findings}
-    for finding in report.findings:
-        finding.outcome = outcomes.get(finding.message)
-    report.mended = [finding for finding in mendable if finding.message not in still]
+    tried = {finding.message: finding for finding in mendable}
+    report.findings = [tried.get(each.message, each) for each in _findings(patient, check)]
+    report.mended = [finding for finding in mendable if finding not in report.findings]
     return report
 
 
@@ -167,6 +164,7 @@ def _mend(finding: Finding) -> None:
         finding.outcome = finding.mend()
     except TugError as refused:
         finding.outcome = f"not done: {refused.message}"
+        finding.hint = refused.hint or finding.hint
     except OSError as refused:
         finding.outcome = f"not done: {refused.strerror or refused}"
     except Exception as broken:

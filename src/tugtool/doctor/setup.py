@@ -38,16 +38,12 @@ def ignored(patient: Patient) -> Iterator[Finding]:
     words = ("check-ignore", "--no-index", "-z", "--stdin")
     done = git.attempt(*words, cwd=patient.repo.root, given="".join(f"{w}\0" for w in wanted))
     seen = set(done.out.split("\0"))
-
-    def mend() -> str:
-        init.ignore_state(patient.repo)
-        return "written into git's info/exclude"
-
     lacking = [name for name in wanted if name not in seen]
     if lacking:
         hint = f"git check-ignore --verbose --no-index {' '.join(lacking)}"
         shown = ", ".join(lacking).replace(".tugtree/any", ".tugtree/")
-        yield warning(f"git does not ignore {shown}", hint=hint, mend=mend)
+        # Where our own rules are missing, `files` says so, and writes them.
+        yield warning(f"git does not ignore {shown}", hint=hint)
 
 
 def tracked(patient: Patient) -> Iterator[Finding]:
@@ -74,14 +70,9 @@ def log_merging(patient: Patient) -> Iterator[Finding]:
     value = out.split("\0")[2]
     if value == "union":
         return
-
-    def mend() -> str:
-        init.ignore_state(patient.repo)
-        return "written into git's info/attributes"
-
     hint = f"git check-attr merge -- {log.PATH}"
     if value == "unspecified":
         said = f"{log.PATH} is not merged by git's union driver, so branches will be in conflict"
-        yield warning(said, hint=hint, mend=mend)
+        yield warning(said, hint=hint)
     else:
         yield note(f"{log.PATH} is merged as somebody has set it: {value}, not union", hint=hint)

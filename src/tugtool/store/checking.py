@@ -83,9 +83,8 @@ def holder(lock: str, seconds: float) -> str | None:
 
 def _is_held(descriptor: int) -> bool:
     try:
-        # Shared, and let go at once: nobody waits for us.
+        # Shared, and let go at once when the file is closed: nobody waits for us.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
     except BlockingIOError:
         return True
     except OSError:
