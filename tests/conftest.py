@@ -210,3 +210,14 @@ def work(repo, tugcode, monkeypatch):
         return Work(repo, tugcode, *lines, **how)
 
     return make
+
+
+@pytest.fixture
+def clinic(repo, tugcode, monkeypatch):
+    """Make a healthy repository with the plan `work` and a worktree: `clinic("1 t", "2 t < 1")`."""
+    from doctor_fixtures import Clinic
+    from worktree_fixtures import IDENTITY
+
+    for name, value in IDENTITY.items():
+        monkeypatch.setenv(name, value)
+    return lambda *lines: Clinic(repo, tugcode, *(lines or ("1 t", "2 t < 1", "3 < 1")))

@@ -90,6 +90,7 @@ def test_codes_are_unique_and_classes_say_what_is_the_case():
         "W113",
         "W120",
         "W130",
+        "W150",
     }
     assert warning_codes().isdisjoint(diagnostic_codes())
     bases = [each for each in errors.TugError.__subclasses__() if not each.code]

@@ -177,6 +177,7 @@ BEFORE = {
     "worktree salvage apply": TAKEN,
     "commit": [INIT, [*CLAIM, *SIDE], CLOSE],
     "merge": [*HELD, FORCED],
+    "doctor": [["init"]],
 }
 #: How to run each command once with success; of the cli, only these may be loaded for JSON.
 RUNS = {
@@ -247,6 +248,7 @@ RUNS = {
     ),
     "state reconcile": (["state", "reconcile", "small"], {"place", "state_reconcile"}),
     "merge": (["merge", "small"], {"merge", "place"}),
+    "doctor": (["doctor"], {"doctor"}),
     "config": (["config"], {"repo"}),
     "version": (["version"], {"repo"}),
     "completion": (["completion", "bash"], {"completion"}),

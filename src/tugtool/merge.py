@@ -69,6 +69,23 @@ def merge(
     return {**answer, **_conclude(repo, store, facts, script, actor)}
 
 
+def settle(repo: Repository, store: Store, plan: str, *, actor: str | None = None) -> bool:
+    """Finish a merge that was stopped after it had moved the base branch; else forget it."""
+    facts, begun = merging.facts(store, plan, repo.root)
+    if begun is None:
+        return True
+    if repo.worktree != repo.root:
+        reason = f"it is finished in the main worktree, {repo.root}"
+        raise MergeRefused(plan, reason=reason, hint=f"cd {quoted(repo.root)}")
+    _recover(repo, plan, dry_run=False)
+    script = _left_off(repo, plan, begun)
+    if script is None:
+        merging.give_up(store, plan, repo.root, begun["detail"])
+        return False
+    _conclude(repo, store, facts, script, actor)
+    return True
+
+
 def _left_off(repo: Repository, plan: str, begun: Row | None) -> Data | None:
     """The merge that was begun, if the base branch has moved and the rest is to be done."""
     if begun is None:

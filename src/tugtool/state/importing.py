@@ -10,6 +10,7 @@ import posixpath
 
 from tugtool import jsontext
 from tugtool.people_errors import BadImport, PlansRecorded
+from tugtool.state import recounting
 from tugtool.state.upkeep import FORMAT, FORMAT_VERSION
 from tugtool.state_errors import NewerDatabase, QueryFailed
 from tugtool.store import schema, sql, sql_records
@@ -122,23 +123,7 @@ def _settle(tx: Transaction, plan: str, name: str) -> bool:
         found = tx.value(statement, plan=plan)
         if found is not None:
             raise BadImport(name, f"has a record of {plan} that cannot be: {found} {problem}")
-    waiting = {row["anchor"]: row["open_deps"] for row in tx.all(sql_records.WAITING, plan=plan)}
-    changed = False
-    for row in tx.all(sql_records.COUNTED, plan=plan):
-        right = waiting.get(row["anchor"], 0)
-        if row["open_deps"] != right:
-            changed = True
-            tx.run(sql_records.SET_OPEN_DEPS, plan=plan, anchor=row["anchor"], open_deps=right)
-    counts = dict(tx.one(sql_records.COUNT_STEPS, plan=plan))
-    told = tx.one(sql.PLAN, plan=plan)
-    if any(told[key] != value for key, value in counts.items()):
-        changed = True
-        tx.run(sql_records.SET_COUNTS, plan=plan, **counts)
-    status = "done" if counts["steps_done"] == counts["steps_total"] else "active"
-    if told["status"] not in (status, "archived"):
-        changed = True
-        tx.run(sql.SET_STATUS, plan=plan, status=status)
-    return changed
+    return bool(recounting.put_right(tx, plan))
 
 
 def _looked_through(source: BinaryIO, name: str) -> tuple[list[str], dict[str, int]]:

@@ -51,6 +51,21 @@ def finish_deletion(repo: Repository, store: Store, tree: Tree) -> None:
         leftover.clear(repo, tree.path, commit)
 
 
+def go_on(repo: Repository, store: Store, owner: str, *, cwd: str) -> None:
+    """Finish a removal that was stopped, unless something is in the way; under the lock."""
+    tree = next((tree for tree in survey.trees(repo, store) if tree.owner == owner), None)
+    if tree is None:
+        # Its row went last; only the intent is left.
+        with store.write("") as tx:
+            tx.run(sql_git.DROP_INTENT, kind="remove", path=owner)
+        return
+    seen = proof.look(repo, store, tree, cwd=cwd)
+    reasons = seen.reasons(force=False)
+    if reasons:
+        raise NotRemoved(tree.path, reasons=reasons)
+    Removing(repo, store, tree, seen, force=False).run()
+
+
 def _named(repo: Repository, store: Store, name: str, cwd: str) -> Tree:
     """The worktree that a path, a directory's name or a branch means."""
     path = os.path.realpath(os.path.join(cwd, name))
