@@ -7,9 +7,7 @@ merge that was stopped is finished by the next one.
 
 from __future__ import annotations
 
-import os
-
-from tugtool import crash, git, history, tidying, trailers
+from tugtool import crash, git, history, mainline, tidying, trailers
 from tugtool.errors import listing, quoted
 from tugtool.evidence import Evidence
 from tugtool.git_errors import MergeRefused
@@ -18,7 +16,6 @@ from tugtool.state import merging, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
 
     from tugtool.repository import Repository
@@ -26,16 +23,6 @@ if TYPE_CHECKING:
     from tugtool.store import Row, Store
 
     Data = dict[str, Any]
-
-#: What git leaves in its directory while it waits for a person.
-UNDER_WAY = {
-    "MERGE_HEAD": "a merge",
-    "CHERRY_PICK_HEAD": "a cherry-pick",
-    "REVERT_HEAD": "a revert",
-    "rebase-merge": "a rebase",
-    "rebase-apply": "a rebase",
-}
-
 
 def merge(
     repo: Repository,
@@ -75,33 +62,16 @@ def _left_off(repo: Repository, plan: str, begun: Row | None, *, dry_run: bool) 
     import json
 
     script: Data = json.loads(begun["detail"])
-    base, result = f"refs/heads/{script['base_branch']}", script["result"]
-    if not is_commit(repo.root, result) or not is_commit(repo.root, base):
-        return None
-    arrived = is_ancestor(repo.root, result, base)
-    if not arrived and not _stands_ready(repo, begun["head"], script):
+    step = mainline.Step(script["base_branch"], begun["head"], script["result"])
+    if not step.is_under_way(repo):
         return None
     if begun["plan_path"] != plan:
         other = begun["plan_path"]
         reason = f"the merge of {other} was interrupted and has to be finished first"
         raise MergeRefused(plan, reason=reason, hint=f"tugcode merge {quoted(other)}")
-    if not arrived and not dry_run:
-        # Git was stopped between the files and the branch: all that is missing is the branch.
-        git.run("update-ref", "-m", "merge", base, result, begun["head"], cwd=repo.root)
+    if not dry_run:
+        step.finish(repo)
     return script
-
-
-def _stands_ready(repo: Repository, head: str, script: Mapping[str, Any]) -> bool:
-    """Whether index and files are the result's already, and only the branch is not."""
-    if script["result"] == head or _head(repo) != head or _current(repo) != script["base_branch"]:
-        return False
-    index = git.attempt("diff-index", "--cached", "--quiet", script["result"], cwd=repo.root)
-    files = git.attempt("diff", "--quiet", "--no-ext-diff", cwd=repo.root)
-    return index.status == 0 and files.status == 0
-
-
-def _head(repo: Repository) -> str:
-    return git.run("rev-parse", "--verify", "HEAD^{commit}", cwd=repo.root).strip()
 
 
 def _refuse_unfit(facts: Facts) -> None:
@@ -124,10 +94,14 @@ def _rehearse(repo: Repository, facts: Facts, *, squash: bool) -> Data:
     if found.base is None:
         reason = "the main worktree has no branch checked out, and no base branch is recorded"
         raise MergeRefused(plan, reason=reason, hint="git branch")
-    _refuse_other_branch(repo, plan, found.base)
-    _refuse_unclean(repo, plan)
+
+    def refuse(reason: str, hint: str, **facts: object) -> MergeRefused:
+        return MergeRefused(plan, reason=reason, hint=hint, **facts)
+
+    mainline.refuse_other_branch(repo, found.base, refuse)
+    mainline.refuse_unclean(repo, refuse)
     _refuse_stray_steps(found)
-    head = _head(repo)
+    head = mainline.head(repo)
     rehearsal = Rehearsal(found, head)
     result, carried = rehearsal.result, []
     if squash and not rehearsal.conflicts and result != head:
@@ -135,7 +109,7 @@ def _rehearse(repo: Repository, facts: Facts, *, squash: bool) -> Data:
         tree = rehearsal.tree(result)
         result = commit(repo.root, tree, [head], _squash_message(facts, carried))
     if not rehearsal.conflicts:
-        _refuse_overwriting(repo, plan, head, result)
+        mainline.refuse_overwriting(repo, head, result, refuse)
     return {
         "base_branch": found.base,
         "head": head,
@@ -145,32 +119,6 @@ def _rehearse(repo: Repository, facts: Facts, *, squash: bool) -> Data:
         "branches": [part.told() for part in rehearsal.parts],
         "conflicts": rehearsal.conflicts,
     }
-
-
-def _current(repo: Repository) -> str:
-    out = git.attempt("symbolic-ref", "--quiet", "HEAD", cwd=repo.root).out
-    return out.strip().removeprefix("refs/heads/")
-
-
-def _refuse_other_branch(repo: Repository, plan: str, base: str) -> None:
-    current = _current(repo)
-    if current != base:
-        what = current or "no branch"
-        reason = f"it goes to {base}, and the main worktree is on {what}"
-        raise MergeRefused(plan, reason=reason, hint=f"git checkout {quoted(base)}")
-
-
-def _refuse_unclean(repo: Repository, plan: str) -> None:
-    for name, what in UNDER_WAY.items():
-        if os.path.lexists(os.path.join(repo.common_dir, name)):
-            raise MergeRefused(plan, reason=f"{what} is under way in the main worktree",
-                               hint="git status")  # fmt: skip
-    # Untracked files are a person's own business, unless they are in the way.
-    words = ("status", "--porcelain", "-z", "--untracked-files=no", "--no-renames")
-    changed = [entry[3:] for entry in git.run(*words, cwd=repo.root).split("\0") if entry]
-    if changed:
-        reason = f"the main worktree has uncommitted changes: {listing(changed)}"
-        raise MergeRefused(plan, reason=reason, hint="git status", files=changed)
 
 
 def _refuse_stray_steps(found: Evidence) -> None:
@@ -221,31 +169,6 @@ def _squash_message(facts: Facts, carried: list[str]) -> str:
     return "\n".join([f"{facts.plan}: {title}" if title else facts.plan, "", steps, *sets])
 
 
-def _refuse_overwriting(repo: Repository, plan: str, head: str, result: str) -> None:
-    """Untracked files that the merge would replace; git itself spares ignored ones nothing."""
-    words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=A")
-    added = [name for name in git.run(*words, head, result, cwd=repo.root).split("\0") if name]
-    places = {place: None for name in added for place in _on_the_way(repo.root, name)}
-    if not places:
-        return
-    literal = ("--literal-pathspecs", "ls-files", "--others", "-z", "--")
-    found = [name for name in git.run(*literal, *places, cwd=repo.root).split("\0") if name]
-    if found:
-        reason = f"untracked files are in the way: {listing(found)}"
-        raise MergeRefused(plan, reason=reason, hint="git status --ignored", files=found)
-
-
-def _on_the_way(root: str, name: str) -> list[str]:
-    """Of a file to be added, and the directories above it: what stands where it has to go."""
-    parts = name.split("/")
-    for depth in range(1, len(parts)):
-        above = "/".join(parts[:depth])
-        path = os.path.join(root, above)
-        if os.path.islink(path) or (os.path.lexists(path) and not os.path.isdir(path)):
-            return [above]
-    return [name] if os.path.lexists(os.path.join(root, name)) else []
-
-
 def _in_conflict(plan: str, conflicts: list[Data]) -> MergeRefused:
     told = "; ".join(
         f"{each['branch_name']} in {listing(each['files'])}"
@@ -264,23 +187,12 @@ def _move(repo: Repository, store: Store, plan: str, script: Data) -> None:
     """Let the main worktree follow to the result: one step forward, or none."""
     kept = merging.begin(store, plan, repo.root, head=script["head"], detail=script)
     crash.point("merge.intent")
-    if script["result"] != script["head"]:
-        # Whatever is set for merges (squash, no-commit, stash), this one is a step forward.
-        plain = ("--ff-only", "--no-squash", "--commit", "--no-autostash", "--no-stat", "--quiet")
-        done = git.attempt("merge", *plain, script["result"], cwd=repo.root)
-        if done.status:
-            _step_back(repo, script)
-            merging.give_up(store, plan, repo.root, kept)
-            said = (done.said.strip() or done.out.strip()) or "it said nothing"
-            raise MergeRefused(plan, reason=f"git does not move the main worktree: {said}",
-                               hint="git status")  # fmt: skip
+    said = mainline.Step(script["base_branch"], script["head"], script["result"]).take(repo)
+    if said is not None:
+        merging.give_up(store, plan, repo.root, kept)
+        reason = f"git does not move the main worktree: {said}"
+        raise MergeRefused(plan, reason=reason, hint="git status")
     crash.point("merge.moved")
-
-
-def _step_back(repo: Repository, script: Data) -> None:
-    """Git changes the files before it moves the branch, and a hook may forbid the latter."""
-    if _stands_ready(repo, script["head"], script):
-        git.run("read-tree", "-m", "-u", script["result"], script["head"], cwd=repo.root)
 
 
 def _conclude(
