@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     Data = dict[str, Any]
 
+
 def merge(
     repo: Repository,
     store: Store,

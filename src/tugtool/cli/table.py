@@ -38,6 +38,7 @@ GROUPS = {
     "plan": "write plans and look at what they mean",
     "state": "carry a plan out, step by step",
     "worktree": "where a plan is carried out: a branch and a directory each",
+    "dash": "small work without a plan",
 }
 
 
@@ -72,6 +73,7 @@ def _every() -> tuple[Command, ...]:
     """All of them, in the order in which people meet them."""
     from tugtool.cli import (
         table_commit,
+        table_dash,
         table_git,
         table_look,
         table_merge,
@@ -90,6 +92,7 @@ def _every() -> tuple[Command, ...]:
         *table_git.COMMANDS,
         *table_commit.COMMANDS,
         *table_merge.COMMANDS,
+        *table_dash.COMMANDS,
         *table_repo.LAST,
     )
 
