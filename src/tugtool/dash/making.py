@@ -178,8 +178,6 @@ class _Making:
         dashing.add(
             self.store,
             self.order.name,
-            branch=self.branch,
-            worktree=names.relative(self.order.name),
             path=self.path,
             base=(self.onto, start),
             description=self.order.description,

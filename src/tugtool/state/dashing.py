@@ -19,6 +19,27 @@ if TYPE_CHECKING:
     Data = dict[str, object]
 
 
+#: Long enough to say what it is about, short enough for a line of `git branch`.
+LONGEST_NAME = 50
+
+
+def is_name(name: str) -> bool:
+    """Small letters and digits, single hyphens between them: safe in a ref and in a path."""
+    words = name.split("-")
+    plain = all(word.isascii() and word.isalnum() and word == word.lower() for word in words)
+    return plain and len(name) <= LONGEST_NAME
+
+
+def branch(name: str) -> str:
+    """`tugdash/<name>`."""
+    return f"tugdash/{name}"
+
+
+def worktree(name: str) -> str:
+    """Where its worktree is, from the repository's root, wherever that may move."""
+    return f".tugtree/tugdash__{name}"
+
+
 class Round:
     """What one round was asked to do, did, and changed; `commit` is None if it changed nothing."""
 
@@ -92,8 +113,6 @@ def add(
     store: Store,
     name: str,
     *,
-    branch: str,
-    worktree: str,
     path: str,
     base: tuple[str, str],
     description: str | None,
@@ -106,8 +125,8 @@ def add(
             sql_dash.ADD_DASH,
             name=name,
             description=reason(description),
-            branch=branch,
-            worktree=worktree,
+            branch=branch(name),
+            worktree=worktree(name),
             base_branch=storable(base_branch),
             base_commit=base_commit,
         )
