@@ -61,6 +61,7 @@ TABLE_REPO = {"tugtool.cli.table_repo"}
 TABLES = TABLE_REPO | {
     "tugtool.cli.table_git",
     "tugtool.cli.table_commit",
+    "tugtool.cli.table_dash",
     "tugtool.cli.table_look",
     "tugtool.cli.table_merge",
     "tugtool.cli.table_people",
@@ -155,6 +156,8 @@ CREATE = ["worktree", "create", "small", "--commit-plan"]
 #: What has to be done first, where that is not what every state command needs: a claim.
 SIDE = ["--worktree", ".tugtree/side"]
 CLOSE = ["state", "update", "small", "step-1", "--all", "completed", *SIDE]
+DASH = ["dash", "create", "fix"]
+WORK = ["dash", "commit", "fix", "--message", "x"]
 BEFORE = {
     "state init": [],
     "state claim": [INIT],
@@ -167,6 +170,10 @@ BEFORE = {
     "worktree sync": [CREATE],
     "commit": [INIT, [*CLAIM, *SIDE], CLOSE],
     "merge": [*HELD, FORCED],
+    "dash commit": [DASH],
+    "dash join": [DASH, WORK],
+    "dash release": [DASH],
+    "dash show": [DASH],
 }
 #: How to run each command once with success; of the cli, only these may be loaded for JSON.
 RUNS = {
@@ -221,6 +228,12 @@ RUNS = {
     ),
     "state reconcile": (["state", "reconcile", "small"], {"place", "state_reconcile"}),
     "merge": (["merge", "small"], {"merge", "place"}),
+    "dash create": (DASH, {"dash", "place"}),
+    "dash commit": (WORK, {"dash", "place"}),
+    "dash join": (["dash", "join", "fix"], {"dash", "place"}),
+    "dash release": (["dash", "release", "fix"], {"dash", "place"}),
+    "dash list": (["dash", "list"], {"dash", "place"}),
+    "dash show": (["dash", "show", "fix"], {"dash", "place"}),
     "config": (["config"], {"repo"}),
     "version": (["version"], {"repo"}),
     "completion": (["completion", "bash"], {"completion"}),
