@@ -24,7 +24,10 @@ import pytest
         (["completion", "tcsh"], 'SHELL takes bash, zsh, fish, not "tcsh"'),
         (["plan", "show", "--step", "a", "--step", "b"], "option --step was given twice"),
         (["--", "list"], "there is no command before --"),
-        (["show"], 'there is no command "show"; did you mean plan show or state show?'),
+        (
+            ["show"],
+            'there is no command "show"; did you mean plan show or state show or dash show?',
+        ),
         (["grph"], 'there is no command "grph"; did you mean plan graph?'),
         (["validate", "--level", "strct"], 'not "strct"; did you mean strict?'),
         (["validate", "--levl", "x"], 'there is no option "--levl"; did you mean --level?'),

@@ -171,7 +171,7 @@ BEFORE = {
     "commit": [INIT, [*CLAIM, *SIDE], CLOSE],
     "merge": [*HELD, FORCED],
     "dash commit": [DASH],
-    "dash join": [DASH, WORK],
+    "dash join": [["dash", "create", "ready"]],
     "dash release": [DASH],
     "dash show": [DASH],
 }
@@ -230,7 +230,7 @@ RUNS = {
     "merge": (["merge", "small"], {"merge", "place"}),
     "dash create": (DASH, {"dash", "place"}),
     "dash commit": (WORK, {"dash", "place"}),
-    "dash join": (["dash", "join", "fix"], {"dash", "place"}),
+    "dash join": (["dash", "join", "ready"], {"dash", "place"}),
     "dash release": (["dash", "release", "fix"], {"dash", "place"}),
     "dash list": (["dash", "list"], {"dash", "place"}),
     "dash show": (["dash", "show", "fix"], {"dash", "place"}),
@@ -294,6 +294,9 @@ def place(repo, monkeypatch) -> Path:
     """A repository with one plan, a linked worktree, and no configuration file."""
     for name, value in IDENTITY.items():
         monkeypatch.setenv(name, value)
+    repo.git("checkout", "--quiet", "-b", "tugdash/ready")
+    repo.commit({"ready": "x"})
+    repo.git("checkout", "--quiet", "main")
     repo.linked(repo.path / ".tugtree" / "side")
     repo.plan("small", PLAN)
     repo.write({"x.jsonl": NO_ROWS})

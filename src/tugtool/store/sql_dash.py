@@ -1,15 +1,15 @@
 """The statements about dashes and their rounds; as `sql.py` has them."""
 
-_DASHES = """
+_dashes = """
 select d.*, (select count(*) from dash_rounds r where r.dash_id = d.id) as rounds
   from dashes d
 """
 
-ACTIVE_DASHES = f"{_DASHES} where d.status = 'active' order by d.name"
+ACTIVE_DASHES = f"{_dashes} where d.status = 'active' order by d.name"
 
-EVERY_DASH = f"{_DASHES} order by d.name, d.id"
+EVERY_DASH = f"{_dashes} order by d.name, d.id"
 
-DASHES_NAMED = f"{_DASHES} where d.name = :name order by d.id"
+DASHES_NAMED = f"{_dashes} where d.name = :name order by d.id"
 
 ADD_DASH = """
 insert into dashes (name, description, branch, worktree, base_branch, base_commit, status,
