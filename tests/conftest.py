@@ -210,3 +210,14 @@ def work(repo, tugcode, monkeypatch):
         return Work(repo, tugcode, *lines, **how)
 
     return make
+
+
+@pytest.fixture
+def field(repo, tugcode, monkeypatch):
+    """A repository with the plan `work` committed, for dashes."""
+    from dash_fixtures import Field
+    from worktree_fixtures import IDENTITY
+
+    for name, value in IDENTITY.items():
+        monkeypatch.setenv(name, value)
+    return Field(repo, tugcode, "1", "2 < 1")
