@@ -546,6 +546,15 @@ def _gate(field, name: str) -> tuple[Path, Path]:
     return said, wait
 
 
+def _stands_at(pid: int, path: Path) -> bool:
+    """Whether a process has a directory open; where nobody can see that, it is believed."""
+    opened = Path(f"/proc/{pid}/fd")
+    if not opened.exists():
+        return not Path("/proc/self").exists()
+    found = [opened / name for name in os.listdir(opened)]
+    return any(os.path.realpath(each) == str(path) for each in found)
+
+
 @pytest.mark.parametrize("command", ["commit", "join", "release"])
 def test_who_comes_while_a_commit_runs_waits_for_it(field, command):
     field.dash("fix")
@@ -556,7 +565,8 @@ def test_who_comes_while_a_commit_runs_waits_for_it(field, command):
     words = {"commit": ("--message", "second"), "join": (), "release": ("--force",)}[command]
     second = process(field.root, "dash", command, "fix", *words)
     (field.root / ".git" / "hooks" / "pre-commit").unlink()
-    # Whoever is let go first has written down what it is about to do; the other has not begun.
+    while second.poll() is None and not _stands_at(second.pid, field.place()):
+        pass
     assert second.poll() is None
     wait.write_text("go")
     commit = answered(first)["commit_hash"]

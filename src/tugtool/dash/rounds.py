@@ -52,19 +52,24 @@ class Words:
 
 def commit(repo: Repository, store: Store, name: str, words: Words, *, caller: str) -> Data:
     """Commit everything in the dash's worktree, and record the round."""
-    ground = Ground(repo, store, dashing.require(store, name))
-    if caller not in (repo.root, ground.path):
-        reason = f"you are in {caller}, and its work is in {ground.path}"
-        hint = f"cd {quoted(ground.path)}"
-        raise WrongBranch(name, reason, worktree=ground.path, hint=hint)
+    ground = Ground(repo, store, dashing.find(store, name))
     with Alone(ground.path):
         # Whoever held it may have ended it.
-        ground = Ground(repo, store, dashing.require(store, name))
         mending.refuse_joining(ground)
+        ground = Ground(repo, store, dashing.require(store, name))
+        _refuse_stranger(ground, caller)
         ground.revive()
         ground.refuse_elsewhere()
         settle(ground)
         return _commit(ground, words)
+
+
+def _refuse_stranger(ground: Ground, caller: str) -> None:
+    """E058: whoever works in another worktree knows nothing of what lies in this one."""
+    if caller not in (ground.repo.root, ground.path):
+        reason = f"you are in {caller}, and its work is in {ground.path}"
+        hint = f"cd {quoted(ground.path)}"
+        raise WrongBranch(ground.name, reason, worktree=ground.path, hint=hint)
 
 
 def _commit(ground: Ground, words: Words) -> Data:
