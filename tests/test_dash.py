@@ -398,6 +398,37 @@ def test_rounds_that_an_older_copy_of_the_state_lacks_are_found_in_git(field):
     ]
 
 
+@pytest.mark.parametrize("number", ["0", "-1", "9" * 5000, "9" * 12, "x", "1 2", ""])
+def test_a_commit_that_claims_to_be_an_impossible_round_is_none(field, number):
+    path = field.dash("fix")
+    owner = field.rows("select id from dashes")[0]["id"]
+    words = f"by hand\n\nTug-Dash: fix\nTug-Round: {owner}/{number}"
+    field.commit(path, {"x": "x"}, message=words)
+    assert field.round("fix")["round"]["number"] == 1
+
+
+def test_rounds_of_a_dash_that_was_taken_up_are_not_recorded_twice(field):
+    field.dash("fix")
+    for n in range(2):
+        field.ok("dash", "commit", "fix", "--message", f"looked {n}")
+        field.round("fix", {"f": str(n)}, "--message", f"m{n}")
+    shutil.rmtree(field.root / ".tugtool")
+    field.repo.git("checkout", "--quiet", "--", ".tugtool")
+    shutil.rmtree(field.root / ".git" / "tugtool")
+    assert field.ok("dash", "create", "fix")["rounds"] == 2
+    assert field.round("fix", {"f": "last"})["round"]["number"] == 3
+
+
+def test_a_rebased_round_is_the_same_round(field):
+    path = field.dash("fix")
+    field.round("fix", {"f": "1"})
+    field.repo.commit({"main": "m"})
+    git("rebase", "--quiet", "main", cwd=path)
+    assert field.round("fix", {"g": "1"})["round"]["number"] == 2
+    field.ok("dash", "join", "fix")
+    assert {"f", "g", "main"} <= set(field.content("main"))
+
+
 # -- list and show ---------------------------------------------------------------------
 
 

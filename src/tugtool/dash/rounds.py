@@ -162,14 +162,22 @@ def settle(ground: Ground) -> None:
 
 def _unrecorded(ground: Ground) -> list[Round]:
     """Rounds of this dash that only git knows: the record was restored from an earlier copy."""
-    known = {row["number"] for row in dashing.rounds(ground.store, ground.row)}
+    rows = dashing.rounds(ground.store, ground.row)
+    numbers, hashes = ({row[field] for row in rows} for field in ("number", "commit_hash"))
     found: dict[int, Round] = {}
     for made in reversed(tree.commits(ground.path, ground.row["base_commit"], keys=_KEYS)):
-        owner, _, number = made.claims[0].partition("/")
-        mine = owner == str(ground.row["id"]) and number.isascii() and number.isdecimal()
-        if mine and made.is_for(ground.name, made.claims[0]) and int(number) not in known:
-            found[int(number)] = _round(ground.path, int(number), made)
+        number = _number(ground, made)
+        if number is not None and number not in numbers and made.hash not in hashes:
+            found[number] = _round(ground.path, number, made)
     return list(found.values())
+
+
+def _number(ground: Ground, made: Commit) -> int | None:
+    """Which round of this dash a commit says it is; anybody can write anything into one."""
+    owner, _, number = made.claims[0].partition("/")
+    plain = number.isascii() and number.isdecimal() and 0 < len(number) < 10
+    mine = owner == str(ground.row["id"]) and made.is_for(ground.name, made.claims[0])
+    return int(number) or None if plain and mine else None
 
 
 def in_git(path: str, name: str, since: str) -> list[Round]:
