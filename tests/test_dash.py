@@ -493,6 +493,20 @@ def test_a_name_used_again_means_the_active_dash_or_else_the_last(field):
     assert len(field.ok("dash", "list", "--all")["dashes"]) == 3
 
 
+def test_the_shell_completes_the_names_of_active_dashes(field, tugcode):
+    def offered(*words: str) -> dict[str, str]:
+        done = tugcode("-C", field.root, "--json", "complete-words", "--", "dash", *words)
+        return {each["value"]: each["description"] for each in done.data["candidates"]}
+
+    assert offered("show", "") == {}
+    assert not field.has_state()
+    field.dash("fix", "--description", "Fix it")
+    field.dash("gone")
+    field.ok("dash", "release", "gone")
+    assert offered("join", "") == {"fix": "Fix it"}
+    assert set(offered("cr")) == {"create"}
+
+
 # -- what others make of it ------------------------------------------------------------
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from tugtool.cli.grammar import Argument, Command, Option
 from tugtool.cli.table_state import WORKTREE
 
-NAME = Argument("name", "the dash: its name, its branch or its directory")
-OWN_NAME = Argument("name", "the dash (default: the one whose worktree you are in)", optional=True)
+NAME = Argument("name", "the dash: its name, its branch or its directory", kind="dash")
+OWN_NAME = Argument(
+    "name", "the dash (default: the one whose worktree you are in)", kind="dash", optional=True
+)
 
 COMMANDS = (
     Command(
