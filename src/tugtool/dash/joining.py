@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from tugtool import crash, git, landed, mainline, message, rehearsal, repository, trailers, tree
+from tugtool import crash, git, mainline, message, rehearsal, repository, trailers, tree
 from tugtool.dash import mending, rounds
 from tugtool.dash.ground import Alone, Ground
 from tugtool.dash_errors import NotJoined
@@ -146,11 +146,9 @@ class _Rehearsal:
         if tip == ground.row["base_commit"]:
             reason = "nothing was committed in it"
             raise self._refusal(reason, f"tugcode dash release {ground.name}")
-        if landed.is_ancestor(root, tip, head):
-            return head
         merged = self._merged(head, tip)
         if merged == _tree_of(root, head):
-            # Squashed or rebased onto the base branch by somebody: it would bring nothing.
+            # Merged, squashed or rebased by somebody: it would bring nothing.
             return head
         parents = [head] if self.squash else [head, tip]
         return rehearsal.commit(root, merged, parents, self._message(commits))
