@@ -229,6 +229,19 @@ def test_a_join_whose_commit_was_taken_back_starts_over(field):
     assert end(field)["intents"] == []
 
 
+def test_what_was_begun_after_a_join_that_was_stopped_is_left_and_can_be_gone_on_with(field):
+    _two_rounds(field)
+    crashed(field.root, "join.recorded", "dash", "join", "fix")
+    field.repo.git("config", "status.showUntrackedFiles", "no")
+    Repo(field.place()).write({"late": "x"})
+    assert field.run("dash", "commit", "fix", "--message", "m").codes == ["E056"]
+    assert (field.place() / "late").read_text() == "x"
+    assert field.ok("dash", "create", "fix")["adopted"] is True
+    assert field.ok("dash", "commit", "fix", "--message", "m")["committed"] is True
+    field.ok("dash", "join", "fix")
+    assert field.content("main")["late"] == "x"
+
+
 # -- release ---------------------------------------------------------------------------
 
 

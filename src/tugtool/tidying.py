@@ -60,7 +60,9 @@ def _in_use(repo: Repository, store: Store, branch: Branch, tip: str) -> str | N
     held = merging.claim_in(store, os.path.realpath(branch.worktree))
     if held is not None:
         return f"{held[1]} of {held[0]} is claimed there"
-    changed = git.attempt("status", "--porcelain", "-z", cwd=branch.worktree)
+    # All: a person may have set that untracked files are not shown, and git would remove them.
+    words = ("status", "--porcelain", "-z", "--untracked-files=all")
+    changed = git.attempt(*words, cwd=branch.worktree)
     if changed.status or changed.out:
         return "there is uncommitted work"
     return None
