@@ -190,6 +190,17 @@ def test_a_dash_that_is_here_already_is_not_taken_again(stores):
     assert exported(there)[1:] == before
 
 
+def test_a_name_whose_dash_has_ended_here_can_come_again(stores):
+    here, there = stores(), stores()
+    full(here)
+    dashing.join(there, add(there, "one")["id"], A)
+    lines = exported(here)
+    for row in rows(lines, "dashes"):
+        row["created_at"] = "2025-01-01T00:00:00.000Z"
+    take(there, lines)
+    assert [row["status"] for row in dashing.named(there, "one")] == ["joined", "active"]
+
+
 @pytest.mark.parametrize(
     ("table", "change", "said"),
     [
