@@ -221,3 +221,14 @@ def clinic(repo, tugcode, monkeypatch):
     for name, value in IDENTITY.items():
         monkeypatch.setenv(name, value)
     return lambda *lines: Clinic(repo, tugcode, *(lines or ("1 t", "2 t < 1", "3 < 1")))
+
+
+@pytest.fixture
+def field(repo, tugcode, monkeypatch):
+    """A repository with the plan `work` committed, for dashes."""
+    from dash_fixtures import Field
+    from worktree_fixtures import IDENTITY
+
+    for name, value in IDENTITY.items():
+        monkeypatch.setenv(name, value)
+    return Field(repo, tugcode, "1", "2 < 1")

@@ -16,7 +16,7 @@ from worktree_fixtures import Yard
 #: What a hint may run: it looks, or it is the repair itself and can do no harm.
 LOOKING = (
     *("state show", "state why", "state diff", "state review", "worktree list", "version"),
-    *("config", "init", "doctor", "worktree remove", "state restore", "list"),
+    *("config", "init", "doctor", "worktree remove", "state restore", "list", "dash show"),
 )
 DRY = ("state prune", "state reconcile", "merge", "worktree cleanup")
 OTHERS = ("git", "ls", "grep", "ps", "df", "date", "rmdir", "python3", "cd")

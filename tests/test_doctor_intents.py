@@ -14,7 +14,6 @@ from state_fixtures import KEY
 from test_commit_crash import COMMITTED, LIMITS, begun, ended, same
 from test_commit_crash import POINTS as COMMIT_POINTS
 from tugtool import crash
-from tugtool.doctor import intents as intents_
 from worktree_fixtures import crashed, fsck
 
 CREATE_POINTS = [name for name in crash.POINTS if name.startswith("create.")][1:]
@@ -274,32 +273,75 @@ def test_a_merge_is_finished_only_from_the_main_worktree(clinic):
     assert "the main worktree" in finding["outcome"]
 
 
-@pytest.mark.parametrize("kind", ["sync", "dash", "join"])
-def test_what_nobody_here_knows_how_to_finish_is_named_and_left(clinic, kind):
+def test_what_nobody_here_knows_how_to_finish_is_named_and_left(clinic):
     c = clinic()
     now = "'2026-01-01T00:00:00.000Z'"
     c.sql(
         "insert into intents (kind, worktree, plan_path, detail, created_at)"
-        f" values ('{kind}', '{c.tree}', '{KEY}', '{{}}', {now})"
+        f" values ('sync', '{c.tree}', '{KEY}', '{{}}', {now})"
     )
     finding = c.one("intents")
-    assert f"{kind} in {c.tree} did not come to its end" in finding["message"]
+    assert f"sync in {c.tree} did not come to its end" in finding["message"]
     assert not finding["fixable"]
     c.doctor("--fix")
     assert len(c.rows("select * from intents")) == 1
 
 
-def test_what_another_part_knows_how_to_finish_is_finished_by_it(clinic, monkeypatch):
+# -- dashes ----------------------------------------------------------------------------
+
+
+def dash(c: Clinic) -> Repo:
+    c.ok("dash", "create", "fix")
+    tree = Repo(c.root / ".tugtree" / "tugdash__fix")
+    tree.write({"new.txt": "new\n"})
+    return tree
+
+
+@pytest.mark.parametrize("point", ["dash.intent", "dash.branch", "dash.worktree"])
+def test_a_dash_that_was_being_made_is_taken_away_again(clinic, point):
     c = clinic()
-    now = "'2026-01-01T00:00:00.000Z'"
-    c.sql(
-        "insert into intents (kind, worktree, plan_path, detail, created_at)"
-        f" values ('join', '{c.tree}', '', '{{}}', {now})"
-    )
-
-    def mend(repo, store) -> None:
-        with store.write("") as tx:
-            tx.run("delete from intents where kind = 'join'")
-
-    monkeypatch.setitem(intents_.MENDERS, "join", mend)
+    before = c.refs()
+    crashed(c.root, point, "dash", "create", "fix")
+    assert c.one("intents")["hint"] == "tugcode dash show fix"
     assert c.mends("intents") == "finished, or undone"
+    assert c.refs() == before
+    assert not (c.root / ".tugtree" / "tugdash__fix").exists()
+
+
+@pytest.mark.parametrize("point", ["round.intent", "round.added", "round.committed"])
+def test_a_round_that_was_being_committed_is_recorded_if_git_has_it(clinic, point):
+    c = clinic()
+    tree = dash(c)
+    crashed(c.root, point, "dash", "commit", "fix", "--message", "x")
+    assert "dash commit of fix did not come to its end" in c.one("intents")["message"]
+    c.mends("intents")
+    rounds = c.rows("select commit_hash from dash_rounds")
+    made = [{"commit_hash": tree.git("rev-parse", "HEAD").strip()}]
+    assert rounds == (made if point == "round.committed" else [])
+    c.ok("dash", "commit", "fix", "--message", "x")
+    assert len(c.rows("select * from dash_rounds")) == 1
+
+
+@pytest.mark.parametrize("point", [name for name in crash.POINTS if name.startswith("join.")])
+def test_a_join_that_was_stopped_is_finished_if_the_base_has_moved(clinic, point):
+    c = clinic()
+    dash(c)
+    c.ok("dash", "commit", "fix", "--message", "x")
+    crashed(c.root, point, "dash", "join", "fix")
+    assert "dash join of fix did not come to its end" in c.one("intents")["message"]
+    c.mends("intents")
+    moved = point not in ("join.intent", "join.locked")
+    assert (c.root / "new.txt").exists() == moved
+    assert c.rows("select status from dashes") == [{"status": "joined" if moved else "active"}]
+    assert c.repo.git("status", "--porcelain") == ""
+
+
+def test_the_release_of_a_dash_is_left_to_its_own_command(clinic):
+    c = clinic()
+    dash(c)
+    crashed(c.root, "remove.salvaged", "dash", "release", "fix", "--force")
+    finding = c.one("intents", "--fix")
+    assert "dash release of fix did not come to its end" in finding["message"]
+    assert not finding["fixable"]
+    c.ok("dash", "release", "fix", "--force")
+    assert c.findings() == {}

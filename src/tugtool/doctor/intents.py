@@ -8,9 +8,12 @@ from __future__ import annotations
 import os
 
 from tugtool import commit, intent, merge, repository
+from tugtool.dash import mending, names, rounds
+from tugtool.dash.ground import Alone, Ground
 from tugtool.doctor.finding import warning
 from tugtool.errors import quoted
 from tugtool.intent import Site
+from tugtool.state import dashing
 from tugtool.store import sql_doctor
 from tugtool.worktree import removing, survey, undoing
 
@@ -23,10 +26,6 @@ if TYPE_CHECKING:
     from tugtool.repository import Repository
     from tugtool.store import Row, Store
 
-#: Kind -> what finishes or undoes all intents of that kind, under the lock of worktrees; for
-#: kinds that need no more than that. One that is nowhere is told of, and left alone.
-MENDERS: dict[str, Callable[[Repository, Store], object]] = {}
-
 
 def open_intents(patient: Patient) -> Iterator[Finding]:
     """Every intent whose process is not there any more, as far as can be told."""
@@ -35,7 +34,8 @@ def open_intents(patient: Patient) -> Iterator[Finding]:
     making = bool(rows) and patient.is_making()
     for row in rows:
         if not _is_under_way(row, making=making):
-            told = _KINDS.get(row["kind"], _other)
+            dash = os.path.basename(row["worktree"]).startswith(survey.DASH_DIRECTORIES)
+            told = _of_dash if dash else _KINDS.get(row["kind"], _other)
             yield told(patient, row)
 
 
@@ -108,20 +108,35 @@ def _merge(patient: Patient, row: Row) -> Finding:
     return warning(said, hint=f"tugcode merge {quoted(plan)} --dry-run", mend=mend)
 
 
-def _other(patient: Patient, row: Row) -> Finding:
-    act = MENDERS.get(row["kind"])
+def _of_dash(patient: Patient, row: Row) -> Finding:
+    """Its own commands finish it; what needs nobody's word is done here too."""
+    name = os.path.basename(row["worktree"]).removeprefix(survey.DASH_DIRECTORIES)
+    repo, store = patient.repo, patient.live
+    acts: dict[str, Callable[[], object]] = {
+        "create": lambda: _locked(patient, lambda: undoing.mend(repo, store)),
+        "dash": lambda: _settle_rounds(repo, store, name),
+        "join": lambda: _locked(patient, lambda: mending.mend(repo, store)),
+    }
+    act = acts.get(row["kind"])
 
     def mend() -> str:
         assert act is not None
-        _locked(patient, lambda: act(patient.repo, patient.live))
+        act()
         return "finished, or undone"
 
+    words = {"dash": "commit", "remove": "release"}.get(row["kind"], row["kind"])
+    said = f"dash {words} of {name} did not come to its end; the same command again finishes it"
+    return warning(said, hint=f"tugcode dash show {name}", mend=None if act is None else mend)
+
+
+def _settle_rounds(repo: Repository, store: Store, name: str) -> None:
+    with Alone(names.path(repo, name)):
+        rounds.settle(Ground(repo, store, dashing.require(store, name)))
+
+
+def _other(patient: Patient, row: Row) -> Finding:
     said = f"{row['kind']} in {row['worktree']} did not come to its end"
-    return warning(
-        f"{said}; the same command again finishes it",
-        hint="tugcode worktree list",
-        mend=None if act is None else mend,
-    )
+    return warning(f"{said}; the same command again finishes it", hint="tugcode worktree list")
 
 
 def _locked(patient: Patient, act: Callable[[], object]) -> None:

@@ -141,7 +141,7 @@ def dashes(patient: Patient) -> Iterator[Finding]:
         path = os.path.join(patient.repo.root, row["worktree"])
         if not os.path.isdir(path):
             said = f"the dash {row['name']} is under way, and its worktree {path} is gone"
-            yield warning(said, hint="git worktree list --verbose")
+            yield warning(said, hint=f"tugcode dash show {row['name']}")
         if not _has(patient.repo.root, row["branch"]):
             said = f"the dash {row['name']} is under way, and its branch {row['branch']} is gone"
-            yield warning(said, hint="git branch --list --all")
+            yield warning(said, hint=f"tugcode dash show {row['name']}")
