@@ -34,6 +34,7 @@ bench: $(VENV)/runtime ## Measure an installed, compiled package against its bud
 	@$(BIN)/python bench/parser.py
 	@$(BIN)/python bench/look.py
 	@$(BIN)/python bench/reconcile.py
+	@$(BIN)/python bench/doctor.py
 
 clean: ## Remove everything that was built.
 	rm -rf $(VENV) .cache .hypothesis

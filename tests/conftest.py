@@ -220,3 +220,25 @@ def play(repo, tugcode, capsys, monkeypatch):
     for name, value in IDENTITY.items():
         monkeypatch.setenv(name, value)
     return lambda *lines: Play(repo, tugcode, capsys, *(lines or ("1 tec", "2 t < 1")))
+
+
+@pytest.fixture
+def clinic(repo, tugcode, monkeypatch):
+    """Make a healthy repository with the plan `work` and a worktree: `clinic("1 t", "2 t < 1")`."""
+    from doctor_fixtures import Clinic
+    from worktree_fixtures import IDENTITY
+
+    for name, value in IDENTITY.items():
+        monkeypatch.setenv(name, value)
+    return lambda *lines: Clinic(repo, tugcode, *(lines or ("1 t", "2 t < 1", "3 < 1")))
+
+
+@pytest.fixture
+def field(repo, tugcode, monkeypatch):
+    """A repository with the plan `work` committed, for dashes."""
+    from dash_fixtures import Field
+    from worktree_fixtures import IDENTITY
+
+    for name, value in IDENTITY.items():
+        monkeypatch.setenv(name, value)
+    return Field(repo, tugcode, "1", "2 < 1")

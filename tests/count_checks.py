@@ -144,6 +144,7 @@ def surveyed(told: dict, width: int) -> str:
     plans = [{**there, **plan} for plan in told["plans"]]
     needs = [need for plan in plans for need in status._needs(plan)]
     place = {"root": "/the/repo", "worktrees": [], "archived": 0, "needs_you": needs}
+    place["dashes"] = told["dashes"]
     canvas = Canvas(width)
     survey.draw(canvas, {**place, "as_of": told["as_of"], "plans": plans})
     return canvas.text()

@@ -33,7 +33,7 @@ def test_a_message_that_forges_a_trailer_is_refused_and_nothing_touched(bench, t
     b.write({"new": "x"})
     refused = b.commit_json("step-1", message=text)
     assert (refused.status, refused.codes) == (1, ["E081"])
-    assert "would be read as a step's trailer" in refused.envelope()["issues"][0]["message"]
+    assert "would be read as a trailer of ours" in refused.envelope()["issues"][0]["message"]
     assert (b.commits(), b.intents(), b.log.exists()) == ([], [], False)
     assert b.git("status", "--porcelain") == "?? new\n"
 

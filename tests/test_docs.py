@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 import tugtool
-from tugtool import commit, config, crash, errors, git_errors, people_errors, state_errors
+from tugtool import (
+    commit,
+    config,
+    crash,
+    dash_errors,
+    errors,
+    git_errors,
+    people_errors,
+    state_errors,
+)
 from tugtool.cli import batch, parse, table
 from tugtool.plan import rules
 
@@ -20,7 +29,7 @@ SCHEMAS = Path(tugtool.__file__).parent / "schemas"
 REFERENCE = ROOT / "scripts" / "reference.py"
 
 #: The modules with refusals; each draws its part of the tree.
-HOMES = (errors, git_errors, people_errors, state_errors)
+HOMES = (dash_errors, errors, git_errors, people_errors, state_errors)
 
 CODE = re.compile(r"\b[EWPI]\d{3}\b")
 
@@ -90,6 +99,7 @@ def test_codes_are_unique_and_classes_say_what_is_the_case():
         "W113",
         "W120",
         "W130",
+        "W150",
     }
     assert warning_codes().isdisjoint(diagnostic_codes())
     bases = [each for each in errors.TugError.__subclasses__() if not each.code]
@@ -234,6 +244,7 @@ COMMAND_LINE = re.compile(r"^(?:\$ )?(?:.*\| )?(tugcode .*?)(?: +#.*| \|.*| >.*)
 
 def test_every_command_line_in_the_pages_can_be_typed():
     pages = [ROOT / "README.md", DOCS / "guide.md", DOCS / "orchestrators.md", DOCS / "state.md"]
+    pages += [DOCS / "dash.md"]
     lines = []
     for page in pages:
         for block in re.findall(r"```(?:sh|console)\n(.*?)```", page.read_text(), re.DOTALL):

@@ -13,6 +13,8 @@ from tugtool.store import (
     schema,
     sql,
     sql_commit,
+    sql_dash,
+    sql_doctor,
     sql_exec,
     sql_git,
     sql_history,
@@ -29,6 +31,8 @@ HOMES = {
     "sql": sql,
     "sql_commit": sql_commit,
     "sql_exec": sql_exec,
+    "sql_doctor": sql_doctor,
+    "sql_dash": sql_dash,
     "sql_git": sql_git,
     "sql_history": sql_history,
     "sql_implement": sql_implement,
@@ -261,7 +265,7 @@ def test_every_statement_is_used_and_every_use_exists():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 used |= {node.attr} if node.value.id in HOMES else set()
-    others = {"COLUMNS", "DASH_TABLES", "LOCAL_TABLES", "NUMBERED"}
+    others = {"COLUMNS", "DASH_COLUMNS", "LOCAL_TABLES", "NUMBERED"}
     names = {name.partition(" ")[0] for name in STATEMENTS} | others
     assert used == names
 
@@ -288,6 +292,8 @@ def test_every_statement_that_changes_rows_or_takes_just_one_has_its_plan_assert
     by_key = {"SET_PAUSED", "UNSTART_SUBSTEP", "REVIVE_SUBSTEP", "PLACE_ITEM"}
     # Of all events, by their number.
     by_key |= {"ALL_EVENTS", "ALL_TAIL", "NEWEST_EVENT"}
+    # Of all dashes, by their number.
+    by_key |= {"DESCRIBE_DASH", "TOUCH_DASH", "END_DASH"}
     assert changing | single <= set(PLANS) | by_key
 
 

@@ -63,6 +63,7 @@ TABLES = TABLE_REPO | {
     "tugtool.cli.table_git",
     "tugtool.cli.table_implement",
     "tugtool.cli.table_commit",
+    "tugtool.cli.table_dash",
     "tugtool.cli.table_look",
     "tugtool.cli.table_merge",
     "tugtool.cli.table_people",
@@ -164,6 +165,8 @@ SIDE = ["--worktree", ".tugtree/side"]
 CLOSE = ["state", "update", "small", "step-1", "--all", "completed", *SIDE]
 #: Of the step's holder, the main worktree with its uncommitted plan; saved.
 TAKEN = [INIT, CLAIM, ["state", "reset", "small", "step-1"]]
+DASH = ["dash", "create", "fix"]
+WORK = ["dash", "commit", "fix", "--message", "x"]
 BEFORE = {
     "state init": [],
     "state claim": [INIT],
@@ -179,6 +182,11 @@ BEFORE = {
     "worktree salvage apply": TAKEN,
     "commit": [INIT, [*CLAIM, *SIDE], CLOSE],
     "merge": [*HELD, FORCED],
+    "doctor": [["init"]],
+    "dash commit": [DASH],
+    "dash join": [["dash", "create", "ready"]],
+    "dash release": [DASH],
+    "dash show": [DASH],
 }
 #: Without these, `implement` does not even say what it would do.
 AGENTS = '[agents.default]\npreset = "claude"\n'
@@ -255,6 +263,13 @@ RUNS = {
         ["implement", "small", "--dry-run"],
         {"implement", "place", "plan", "worktree"},
     ),
+    "doctor": (["doctor"], {"doctor"}),
+    "dash create": (DASH, {"dash", "place"}),
+    "dash commit": (WORK, {"dash", "place"}),
+    "dash join": (["dash", "join", "ready"], {"dash", "place"}),
+    "dash release": (["dash", "release", "fix"], {"dash", "place"}),
+    "dash list": (["dash", "list"], {"dash", "place"}),
+    "dash show": (["dash", "show", "fix"], {"dash", "place"}),
     "config": (["config"], {"repo"}),
     "version": (["version"], {"repo"}),
     "completion": (["completion", "bash"], {"completion"}),
@@ -315,6 +330,9 @@ def place(repo, monkeypatch) -> Path:
     """A repository with one plan, a linked worktree, and no configuration file."""
     for name, value in IDENTITY.items():
         monkeypatch.setenv(name, value)
+    repo.git("checkout", "--quiet", "-b", "tugdash/ready")
+    repo.commit({"ready": "x"})
+    repo.git("checkout", "--quiet", "main")
     repo.linked(repo.path / ".tugtree" / "side")
     repo.plan("small", PLAN)
     repo.write({"x.jsonl": NO_ROWS})

@@ -112,9 +112,16 @@ def worktree(path: str, branch: str | None, *holds: str, **facts: bool) -> dict:
     return {"path": path, "branch": branch, **usual, **facts, "holds": held}
 
 
+def dash(name: str, rounds: int, as_of: str, description: str | None = None) -> dict:
+    facts = {"name": name, "rounds": rounds, "description": description, "base_branch": "main"}
+    names = {"branch_name": f"tugdash/{name}", "worktree_path": f"{ROOT}/.tugtree/tugdash__{name}"}
+    return {**facts, **names, "updated_at": as_of}
+
+
 def answer(as_of: str | None, plans: list[dict], *worktrees: dict, archived: int = 0) -> dict:
     needs = [need for plan in plans for need in status._needs(plan)]
     data = {"root": ROOT, "as_of": as_of, "plans": plans, "worktrees": list(worktrees)}
+    data["dashes"] = []
     return {**data, "needs_you": needs, "archived": archived}
 
 
@@ -128,8 +135,19 @@ def busy(directory: Path) -> dict:
         worktree(BLUE, "tugplan/cache-2", "step-3", exists=False),
         worktree(f"{ROOT}/.tugtree/idle", "idle"),
         worktree(ELSEWHERE, None, "step-4", exists=False),
+        worktree(f"{ROOT}/.tugtree/tugdash__fix-typo", "tugdash/fix-typo"),
+        worktree(f"{ROOT}/.tugtree/tugdash__lost", "tugdash/lost", exists=False),
     )
-    return answer(as_of, plans, *trees, archived=2)
+    dashes = [
+        dash("fix-typo", 1, as_of),
+        dash(
+            "lost",
+            12,
+            "2026-02-23T09:00:00.000Z",
+            "Why is \x1b[31mthe cache of the client so cold?",
+        ),
+    ]
+    return {**answer(as_of, plans, *trees, archived=2), "dashes": dashes}
 
 
 def calm(directory: Path) -> dict:

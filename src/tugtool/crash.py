@@ -57,6 +57,20 @@ POINTS: dict[str, str] = {
     "implement.audited": "the auditor has answered, and its summary is kept",
     "implement.repaired": "what the auditor asked for is committed",
     "implement.integrated": "the integrator has answered, and that is kept",
+    "dash.intent": "the intent to make a dash is written down",
+    "dash.branch": "its branch is there",
+    "dash.worktree": "its directory is there, and git knows it",
+    "dash.recorded": "the dash is recorded, and the intent is gone; nobody was told",
+    "round.intent": "what the round was about is written down; nothing else was touched",
+    "round.added": "everything is in the index",
+    "round.committed": "git has the commit; the round is not recorded",
+    "round.recorded": "the round is recorded, and the intent is gone; nobody was told",
+    "join.intent": "the commit is put together and written down; nothing has moved",
+    "join.locked": "the main worktree's index is locked; nothing has moved",
+    "join.advanced": "the base branch and the files have moved; the index has not",
+    "join.moved": "the base branch and the main worktree have moved; it is not recorded",
+    "join.recorded": "the dash is joined; its worktree and its branch are still there",
+    "join.tidied": "they are gone; the intent is still there",
 }
 
 _SIGKILL = 9

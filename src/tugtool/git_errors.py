@@ -78,11 +78,13 @@ class NotRemoved(WorktreeError):
 
     code = "E034"
 
-    def __init__(self, name: str, *, reasons: Sequence[str]) -> None:
+    def __init__(
+        self, name: str, *, reasons: Sequence[str], hint: str = "tugcode worktree list"
+    ) -> None:
         self.reasons = list(reasons)
         super().__init__(
             f"{name} stays: {'; '.join(reasons)}",
-            hint="tugcode worktree list",
+            hint=hint,
             worktree=name,
             reasons=list(reasons),
         )

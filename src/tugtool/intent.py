@@ -165,3 +165,10 @@ class Intent:
     def _detail(self, process: Mapping[str, object] | None) -> str:
         facts = {"claim": self.claim, "log": self.change.detail(), "process": process}
         return jsontext.encode(facts)
+
+
+def is_running(row: Row) -> bool:
+    """Whether the process that wrote an intent of a commit is another, and still at it."""
+    import json
+
+    return lingering.running(json.loads(row["detail"])["process"]) is not None

@@ -7,10 +7,7 @@ merge that was stopped is finished by the next one.
 
 from __future__ import annotations
 
-import os
-
-from tugtool import advancing, crash, git, history, tidying, trailers
-from tugtool.advancing import Advance, Stuck
+from tugtool import crash, git, history, mainline, tidying, trailers
 from tugtool.errors import listing, quoted
 from tugtool.evidence import Evidence
 from tugtool.git_errors import MergeRefused
@@ -26,15 +23,6 @@ if TYPE_CHECKING:
     from tugtool.store import Row, Store
 
     Data = dict[str, Any]
-
-#: What git leaves in its directory while it waits for a person.
-UNDER_WAY = {
-    "MERGE_HEAD": "a merge",
-    "CHERRY_PICK_HEAD": "a cherry-pick",
-    "REVERT_HEAD": "a revert",
-    "rebase-merge": "a rebase",
-    "rebase-apply": "a rebase",
-}
 
 
 def merge(
@@ -69,6 +57,23 @@ def merge(
     return {**answer, **_conclude(repo, store, facts, script, actor)}
 
 
+def settle(repo: Repository, store: Store, plan: str, *, actor: str | None = None) -> bool:
+    """Finish a merge that was stopped after it had moved the base branch; else forget it."""
+    facts, begun = merging.facts(store, plan, repo.root)
+    if begun is None:
+        return True
+    if repo.worktree != repo.root:
+        reason = f"it is finished in the main worktree, {repo.root}"
+        raise MergeRefused(plan, reason=reason, hint=f"cd {quoted(repo.root)}")
+    _recover(repo, plan, dry_run=False)
+    script = _left_off(repo, plan, begun)
+    if script is None:
+        merging.give_up(store, plan, repo.root, begun["detail"])
+        return False
+    _conclude(repo, store, facts, script, actor)
+    return True
+
+
 def _left_off(repo: Repository, plan: str, begun: Row | None) -> Data | None:
     """The merge that was begun, if the base branch has moved and the rest is to be done."""
     if begun is None:
@@ -76,10 +81,7 @@ def _left_off(repo: Repository, plan: str, begun: Row | None) -> Data | None:
     import json
 
     script: Data = json.loads(begun["detail"])
-    base, result = f"refs/heads/{script['base_branch']}", script["result"]
-    if not is_commit(repo.root, result) or not is_commit(repo.root, base):
-        return None
-    if not is_ancestor(repo.root, result, base):
+    if not mainline.Step(script["base_branch"], begun["head"], script["result"]).is_taken(repo):
         return None
     if begun["plan_path"] != plan:
         other = begun["plan_path"]
@@ -90,25 +92,11 @@ def _left_off(repo: Repository, plan: str, begun: Row | None) -> Data | None:
 
 def _recover(repo: Repository, plan: str, *, dry_run: bool) -> None:
     """Finish or undo what a git that was stopped has left in the main worktree."""
-    advance = advancing.left_off(repo.root, repo.common_dir)
-    if advance is None:
-        return
-    pid = advance.busy()
-    if pid is not None:
-        raise MergeRefused(plan, reason=f"a merge is under way, process {pid}", pid=pid)
-    if dry_run:
-        reason = "a merge was stopped while it changed files; the next one puts them right"
-        raise MergeRefused(plan, reason=reason, hint=f"tugcode merge {quoted(plan)}")
-    try:
-        advance.finish()
-    except Stuck as stuck:
-        reason = f"a merge was stopped while it changed files, and others have changed since: \
-{listing(stuck.files)}"
-        raise MergeRefused(plan, reason=reason, hint="git status", files=stuck.files) from stuck
 
+    def refuse(reason: str, hint: str, **facts: object) -> MergeRefused:
+        return MergeRefused(plan, reason=reason, hint=hint, **facts)
 
-def _head(repo: Repository) -> str:
-    return git.run("rev-parse", "--verify", "HEAD^{commit}", cwd=repo.root).strip()
+    mainline.recover(repo, refuse, dry_run=dry_run)
 
 
 def _refuse_unfit(facts: Facts) -> None:
@@ -131,10 +119,14 @@ def _rehearse(repo: Repository, facts: Facts, *, squash: bool) -> Data:
     if found.base is None:
         reason = "the main worktree has no branch checked out, and no base branch is recorded"
         raise MergeRefused(plan, reason=reason, hint="git branch")
-    _refuse_other_branch(repo, plan, found.base)
-    _refuse_unclean(repo, plan)
+
+    def refuse(reason: str, hint: str, **facts: object) -> MergeRefused:
+        return MergeRefused(plan, reason=reason, hint=hint, **facts)
+
+    mainline.refuse_other_branch(repo, found.base, refuse)
+    mainline.refuse_unclean(repo, refuse)
     _refuse_stray_steps(found)
-    head = _head(repo)
+    head = mainline.head(repo)
     rehearsal = Rehearsal(found, head)
     result, carried = rehearsal.result, []
     if squash and not rehearsal.conflicts and result != head:
@@ -142,7 +134,7 @@ def _rehearse(repo: Repository, facts: Facts, *, squash: bool) -> Data:
         tree = rehearsal.tree(result)
         result = commit(repo.root, tree, [head], _squash_message(facts, carried))
     if not rehearsal.conflicts:
-        _refuse_overwriting(repo, plan, head, result)
+        mainline.refuse_overwriting(repo, head, result, refuse)
     return {
         "base_branch": found.base,
         "head": head,
@@ -152,32 +144,6 @@ def _rehearse(repo: Repository, facts: Facts, *, squash: bool) -> Data:
         "branches": [part.told() for part in rehearsal.parts],
         "conflicts": rehearsal.conflicts,
     }
-
-
-def _current(repo: Repository) -> str:
-    out = git.attempt("symbolic-ref", "--quiet", "HEAD", cwd=repo.root).out
-    return out.strip().removeprefix("refs/heads/")
-
-
-def _refuse_other_branch(repo: Repository, plan: str, base: str) -> None:
-    current = _current(repo)
-    if current != base:
-        what = current or "no branch"
-        reason = f"it goes to {base}, and the main worktree is on {what}"
-        raise MergeRefused(plan, reason=reason, hint=f"git checkout {quoted(base)}")
-
-
-def _refuse_unclean(repo: Repository, plan: str) -> None:
-    for name, what in UNDER_WAY.items():
-        if os.path.lexists(os.path.join(repo.common_dir, name)):
-            raise MergeRefused(plan, reason=f"{what} is under way in the main worktree",
-                               hint="git status")  # fmt: skip
-    # Untracked files are a person's own business, unless they are in the way.
-    words = ("status", "--porcelain", "-z", "--untracked-files=no", "--no-renames")
-    changed = [entry[3:] for entry in git.run(*words, cwd=repo.root).split("\0") if entry]
-    if changed:
-        reason = f"the main worktree has uncommitted changes: {listing(changed)}"
-        raise MergeRefused(plan, reason=reason, hint="git status", files=changed)
 
 
 def _refuse_stray_steps(found: Evidence) -> None:
@@ -228,31 +194,6 @@ def _squash_message(facts: Facts, carried: list[str]) -> str:
     return "\n".join([f"{facts.plan}: {title}" if title else facts.plan, "", steps, *sets])
 
 
-def _refuse_overwriting(repo: Repository, plan: str, head: str, result: str) -> None:
-    """Untracked files that the merge would replace; git itself spares ignored ones nothing."""
-    words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=A")
-    added = [name for name in git.run(*words, head, result, cwd=repo.root).split("\0") if name]
-    places = {place: None for name in added for place in _on_the_way(repo.root, name)}
-    if not places:
-        return
-    literal = ("--literal-pathspecs", "ls-files", "--others", "-z", "--")
-    found = [name for name in git.run(*literal, *places, cwd=repo.root).split("\0") if name]
-    if found:
-        reason = f"untracked files are in the way: {listing(found)}"
-        raise MergeRefused(plan, reason=reason, hint="git status --ignored", files=found)
-
-
-def _on_the_way(root: str, name: str) -> list[str]:
-    """Of a file to be added, and the directories above it: what stands where it has to go."""
-    parts = name.split("/")
-    for depth in range(1, len(parts)):
-        above = "/".join(parts[:depth])
-        path = os.path.join(root, above)
-        if os.path.islink(path) or (os.path.lexists(path) and not os.path.isdir(path)):
-            return [above]
-    return [name] if os.path.lexists(os.path.join(root, name)) else []
-
-
 def _in_conflict(plan: str, conflicts: list[Data]) -> MergeRefused:
     told = "; ".join(
         f"{each['branch_name']} in {listing(each['files'])}"
@@ -271,17 +212,16 @@ def _move(repo: Repository, store: Store, plan: str, script: Data) -> None:
     """Let the main worktree follow to the result: one step forward, or none."""
     kept = merging.begin(store, plan, repo.root, head=script["head"], detail=script)
     crash.point("merge.intent")
-    if script["result"] != script["head"]:
-        advance = Advance(repo.root, repo.common_dir, script["head"], script["result"])
-        done = advance.run(
-            locked=lambda: crash.point("merge.locked"),
-            advanced=lambda: crash.point("merge.advanced"),
-        )
-        if done.status:
-            merging.give_up(store, plan, repo.root, kept)
-            said = (done.said.strip() or done.out.strip()) or "it said nothing"
-            raise MergeRefused(plan, reason=f"git does not move the main worktree: {said}",
-                               hint="git status")  # fmt: skip
+    step = mainline.Step(script["base_branch"], script["head"], script["result"])
+    said = step.take(
+        repo,
+        locked=lambda: crash.point("merge.locked"),
+        advanced=lambda: crash.point("merge.advanced"),
+    )
+    if said is not None:
+        merging.give_up(store, plan, repo.root, kept)
+        reason = f"git does not move the main worktree: {said}"
+        raise MergeRefused(plan, reason=reason, hint="git status")
     crash.point("merge.moved")
 
 

@@ -1,4 +1,4 @@
-"""The message of a step's commit: the caller's words, and below them our trailers.
+"""The message of a commit of ours: the caller's words, and below them our trailers.
 
 Whatever git, or we, would read as one of our trailers may only come from us.
 """
@@ -8,7 +8,8 @@ from __future__ import annotations
 from tugtool import git, trailers
 from tugtool.git_errors import MessageRefused
 
-_OURS = tuple(name.lower() for name in (trailers.STEP, trailers.PLAN, trailers.CLAIM))
+_NAMES = (trailers.STEP, trailers.PLAN, trailers.CLAIM, trailers.DASH, trailers.ROUND)
+_OURS = tuple(name.lower() for name in _NAMES)
 
 
 def checked(text: str, what: str = "message") -> str:
@@ -26,7 +27,7 @@ def checked(text: str, what: str = "message") -> str:
     # Every kind of line break counts, though git knows only one.
     for number, line in enumerate(text.splitlines(), 1):
         if _is_ours(line):
-            raise MessageRefused(f"line {number} of the {what} would be read as a step's trailer")
+            raise MessageRefused(f"line {number} of the {what} would be read as a trailer of ours")
     return text
 
 
@@ -38,7 +39,7 @@ def composed(words: str, ours: str, *, cwd: str) -> str:
     line = ("interpret-trailers", "--parse", "--no-divider")
     found = git.run(*line, cwd=cwd, given=text, settings=trailers.SETTINGS).split("\n")
     if [line for line in found if _is_ours(line)] != ours.splitlines():
-        raise MessageRefused("with this message git would not read the step's trailers as they are")
+        raise MessageRefused("with this message git would not read our trailers as they are")
     return text
 
 

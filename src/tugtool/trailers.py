@@ -1,4 +1,4 @@
-"""What ties a commit to a step: three trailers at the end of its message."""
+"""What ties a commit to a step, or to a dash: trailers at the end of its message."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 STEP, PLAN, CLAIM = "Tug-Step", "Tug-Plan", "Tug-Claim"
+DASH, ROUND = "Tug-Dash", "Tug-Round"
 #: Of the plan's hash, as many characters as a claim's trailer carries.
 HASH_LENGTH = 12
 #: For git, whenever it looks for trailers: a person's own settings would hide ours from it.

@@ -123,8 +123,17 @@ class Commit:
         return self.claims == [claim] and self.plans == [plan]
 
 
-def commits(top: str, since: str | None, *, most: int = 1000) -> list[Commit]:
-    """The commits that the worktree's branch has had since `since`, newest first."""
+def commits(
+    top: str,
+    since: str | None,
+    *,
+    most: int = 1000,
+    keys: tuple[str, str] = (trailers.CLAIM, trailers.PLAN),
+) -> list[Commit]:
+    """The commits that the worktree's branch has had since `since`, newest first.
+
+    `keys` are the trailers that say what each is for: the work, and what that belongs to.
+    """
     # What begins a commit must be like no file's name.
     mark = os.urandom(9).hex()
     done = git.attempt(
@@ -134,7 +143,7 @@ def commits(top: str, since: str | None, *, most: int = 1000) -> list[Commit]:
         "--name-only",
         "--no-renames",
         "--encoding=UTF-8",
-        f"--format={mark}%H%x00%P%x00{_values(trailers.CLAIM)}%x00{_values(trailers.PLAN)}%x00",
+        f"--format={mark}%H%x00%P%x00{_values(keys[0])}%x00{_values(keys[1])}%x00",
         *(["HEAD"] if since is None else [f"{since}..HEAD"]),
         "--",
         cwd=top,

@@ -237,6 +237,8 @@ def _values(line: _Line, what: Option | Argument) -> Iterable[Offer]:
         return _plans(line)
     if what.kind == "step":
         return _steps(line)
+    if what.kind == "dash":
+        return _dashes(line)
     return ((choice, "") for choice in what.choices)
 
 
@@ -259,6 +261,15 @@ def _steps(line: _Line) -> Iterator[Offer]:
         for place in (step, *step.substeps):
             if _is_plain(place.anchor):
                 yield place.anchor, place.title
+
+
+def _dashes(line: _Line) -> Iterator[Offer]:
+    from tugtool.state import dashing
+    from tugtool.store import open_store
+
+    path = os.path.join(_repository(line).root, ".tugtool", "state.db")
+    for row in dashing.every(open_store(f"sqlite://{path}"), ended=False):
+        yield row["name"], row["description"] or ""
 
 
 def _plan_file(repo: Repository, line: _Line) -> PlanFile:

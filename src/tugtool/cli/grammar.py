@@ -22,7 +22,7 @@ class Option:
         self.name = name
         self.metavar = metavar
         self.help = help
-        #: What a value is: text, number, seconds, directory, file, plan or step; `maybe` is
+        #: What a value is: text, number, seconds, directory, file, plan, step or dash; `maybe` is
         #: text that may be left out.
         self.kind = kind
         self.choices = choices

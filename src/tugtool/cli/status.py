@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 def status(call: Call) -> Answer:
     """Every plan, its progress, its claims and worktrees, and what waits for a person."""
     place = Place(call)
-    recorded: Data = state.status(place.store) if place.store.exists() else {"plans": []}
+    none: Data = {"plans": [], "dashes": []}
+    recorded: Data = state.status(place.store) if place.store.exists() else none
     shown = [plan for plan in recorded["plans"] if call.flag("all") or plan["status"] != "archived"]
     plans = [_from_record(place, plan) for plan in shown]
     known = {plan["plan_path"] for plan in recorded["plans"]}
@@ -34,6 +35,7 @@ def status(call: Call) -> Answer:
         "root": place.repo.root,
         "as_of": recorded.get("as_of"),
         "plans": plans,
+        "dashes": [_dash(place, dash) for dash in recorded["dashes"]],
         "worktrees": _worktrees(place, plans),
         "needs_you": [need for plan in plans for need in _needs(plan)],
         "archived": len(recorded["plans"]) - len(shown),
@@ -107,6 +109,10 @@ def _worktrees(place: Place, plans: list[Data]) -> list[Data]:
         {"path": path, **stranger, "exists": os.path.isdir(path), "holds": holds}
         for path, holds in held.items()
     ]
+
+
+def _dash(place: Place, dash: Data) -> Data:
+    return {**dash, "worktree_path": os.path.join(place.repo.root, dash["worktree_path"])}
 
 
 def _needs(plan: Data) -> Iterator[Data]:

@@ -52,6 +52,7 @@ def draw(canvas: Canvas, data: Data) -> None:
     for plan in data["plans"]:
         canvas.write()
         _plan(canvas, plan, data, column)
+    _dashes(canvas, data)
     _worktrees(canvas, data)
     _needs(canvas, data)
 
@@ -62,6 +63,7 @@ def _head(canvas: Canvas, data: Data) -> None:
     stale = sum(claim["stale"] is not None for plan in plans for claim in plan["claims"])
     facts = [_number(len(plans), "plan"), f"{held - stale} at work"]
     facts += [f"{stale} stale"] if stale else []
+    facts += [_number(len(data["dashes"]), "dash", "dashes")] if data["dashes"] else []
     facts += [f"{len(data['needs_you'])} for you"] if data["needs_you"] else []
     facts += [f"{data['archived']} archived"] if data["archived"] else []
     name = canvas.said(os.path.basename(data["root"]) or data["root"])
@@ -160,8 +162,28 @@ def _counts(canvas: Canvas, plan: Data) -> None:
         canvas.write(("dim", f"  {_joined(canvas, parts)}"), hang=2)
 
 
+def _dashes(canvas: Canvas, data: Data) -> None:
+    if not data["dashes"]:
+        return
+    canvas.write()
+    canvas.write(("bold", "Dashes"))
+    rows = _few(canvas, data["dashes"])
+    for dash in rows:
+        since = duration(clock.seconds_between(dash["updated_at"], data["as_of"]))
+        facts = [_number(dash["rounds"], "round"), f"last {since} ago"]
+        lead = f"  {canvas.said(dash['name'])}  "
+        tail = _joined(canvas, facts)
+        room = canvas.width - cells(lead) - cells(tail) - 2
+        about = canvas.cut(canvas.said(dash["description"] or ""), room) if room >= 8 else ""
+        canvas.write(("", lead + about + ("  " if about else "")), ("dim", tail), hang=4)
+    _rest(canvas, data["dashes"], rows, "dashes")
+
+
 def _worktrees(canvas: Canvas, data: Data) -> None:
+    dashes = {dash["worktree_path"] for dash in data["dashes"]}
     rows = [row for row in data["worktrees"] if not row["main"] or row["holds"]]
+    # A dash is told of above, unless it is not where it should be.
+    rows = [row for row in rows if row["path"] not in dashes or row["holds"] or not row["exists"]]
     if not rows:
         return
     canvas.write()
@@ -199,5 +221,5 @@ def _joined(canvas: Canvas, facts: Sequence[str]) -> str:
     return canvas.glyphs.dot.join(fact.replace(" ", FIRM) for fact in facts)
 
 
-def _number(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+def _number(count: int, word: str, many: str = "") -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {many or word + 's'}"

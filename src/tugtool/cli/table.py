@@ -39,6 +39,7 @@ GROUPS = {
     "state": "carry a plan out, step by step",
     "worktree": "where a plan is carried out: a branch and a directory each",
     "worktree salvage": "work that nobody committed, saved when its step was taken",
+    "dash": "small work without a plan",
 }
 
 
@@ -73,6 +74,7 @@ def _every() -> tuple[Command, ...]:
     """All of them, in the order in which people meet them."""
     from tugtool.cli import (
         table_commit,
+        table_dash,
         table_git,
         table_implement,
         table_look,
@@ -97,6 +99,7 @@ def _every() -> tuple[Command, ...]:
         *table_commit.COMMANDS,
         *table_implement.COMMANDS,
         *table_merge.COMMANDS,
+        *table_dash.COMMANDS,
         *table_repo.LAST,
     )
 

@@ -38,6 +38,22 @@ out is judged by the boxes in its text. `tugcode state show PLAN` tells more of 
 
 LAST = (
     Command(
+        "doctor",
+        "doctor",
+        "look for what is wrong here, and say what to do about it",
+        description="""\
+Set-up and ignore rules, the database, plans, claims, work that was not saved, commands that
+were stopped half-way, worktrees and branches, the log, and the machine; docs/doctor.md lists
+every check. Changes nothing, unless --fix asks for the repairs that can do no harm. Exit
+status 1 if there is anything to look at.""",
+        options=(Option("--fix", "", "make the repairs that can do no harm"),),
+        examples=(
+            ("tugcode doctor", "is all well?"),
+            ("tugcode doctor --fix", "put right what can be"),
+            ("tugcode doctor --json", "every check, for a program"),
+        ),
+    ),
+    Command(
         "config",
         "repo",
         "show the settings in force and where they come from",

@@ -227,6 +227,7 @@ WORDS: dict[str, Callable[[Event, str], str]] = {
     "import": _plain("imported"),
     "reconcile": _reconcile,
     "raise_attempt": _raise_attempt,
+    "recount": _plain("counts put right"),
     "merge": _merge,
     "salvage": _salvage,
     "salvage_prune": _salvage_prune,

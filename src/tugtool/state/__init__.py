@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tugtool.state.overview import status
     from tugtool.state.pruning import prune
     from tugtool.state.reconciling import reconcile
+    from tugtool.state.recounting import recount
     from tugtool.state.reporting import report, spent_tokens
     from tugtool.state.restoring import restore
     from tugtool.state.reviewing import accept, reject, review
@@ -49,6 +50,7 @@ _HOMES = {
     "prune": "pruning",
     "ready": "views",
     "reconcile": "reconciling",
+    "recount": "recounting",
     "reject": "reviewing",
     "release": "freeing",
     "reopen": "freeing",
@@ -87,6 +89,7 @@ __all__ = [
     "prune",
     "ready",
     "reconcile",
+    "recount",
     "reject",
     "release",
     "reopen",

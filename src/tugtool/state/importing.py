@@ -10,6 +10,7 @@ import posixpath
 
 from tugtool import jsontext
 from tugtool.people_errors import BadImport, PlansRecorded
+from tugtool.state import incoming, recounting
 from tugtool.state.upkeep import FORMAT, FORMAT_VERSION
 from tugtool.state_errors import NewerDatabase, QueryFailed
 from tugtool.store import schema, sql, sql_records
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 LONGEST_LINE = 1 << 30
 _MOST = 1 << 63
 _NUMBERS = {"int": (int,), "real": (int, float)}
+_COLUMNS = sql_records.COLUMNS | sql_records.DASH_COLUMNS
 
 
 class _Taken(Exception):
@@ -34,18 +36,18 @@ class _Taken(Exception):
 
 
 def import_(store: Store, source: BinaryIO, *, name: str = "the import") -> Data:
-    """Take the plans of an export, which must not be here yet. For people.
+    """Take the plans and dashes of an export, which must not be here yet. For people.
 
     Rows keep their numbers, unless one is taken here; then all get new ones, in their order.
     `source` is read twice; `name` is what it is called in refusals.
     """
-    plans, counts = _looked_through(source, name)
+    plans, dashes, counts = _looked_through(source, name)
     store.create()
     try:
-        recounted = _take(store, source, name, plans, renumber=False)
+        recounted = _take(store, source, name, plans, dashes, renumber=False)
         renumbered = False
     except _Taken:
-        recounted = _take(store, source, name, plans, renumber=True)
+        recounted = _take(store, source, name, plans, dashes, renumber=True)
         renumbered = True
     return {
         "imported": True,
@@ -58,13 +60,22 @@ def import_(store: Store, source: BinaryIO, *, name: str = "the import") -> Data
 
 
 def _take(
-    store: Store, source: BinaryIO, name: str, plans: list[str], *, renumber: bool
+    store: Store,
+    source: BinaryIO,
+    name: str,
+    plans: list[str],
+    dashes: list[Data],
+    *,
+    renumber: bool,
 ) -> list[str]:
     """Insert every row in one transaction; the plans whose counts had to be put right."""
     with store.write(plans[0] if plans else "") as tx:
         recorded = [plan for plan in plans if tx.first(sql.PLAN, plan=plan) is not None]
         if recorded:
             raise PlansRecorded(recorded)
+        known = incoming.recorded(tx, dashes)
+        if known is not None:
+            raise BadImport(name, f"has the dash {known}, which is recorded here already")
         taker = _Taker(tx, renumber=renumber)
         for line, table, row in _again(source):
             try:
@@ -78,12 +89,13 @@ def _take(
 
 
 class _Taker:
-    """Puts rows into the tables; remembers what artifacts are called now."""
+    """Puts rows into the tables; remembers what artifacts and dashes are called now."""
 
     def __init__(self, tx: Transaction, *, renumber: bool) -> None:
         self._tx = tx
         self._renumber = renumber
         self._artifacts: dict[object, object] = {}
+        self._dashes: dict[object, object] = {}
 
     def take(self, table: str, row: Data) -> None:
         number = sql_records.NUMBERED.get(table)
@@ -93,9 +105,13 @@ class _Taker:
             return
         if table == "events":
             row = {**row, "detail": self._detail(str(row["detail"]))}
+        elif table == "dash_rounds":
+            row = {**row, "dash_id": self._dashes[row["dash_id"]]}
         now = self._tx.value(sql_records.RENUMBER[table], **row)
         if table == "step_artifacts":
             self._artifacts[row[number]] = now
+        elif table == "dashes":
+            self._dashes[row[number]] = now
 
     def _detail(self, text: str) -> str:
         """What an event tells, with the artifact it speaks of under its present number."""
@@ -122,34 +138,21 @@ def _settle(tx: Transaction, plan: str, name: str) -> bool:
         found = tx.value(statement, plan=plan)
         if found is not None:
             raise BadImport(name, f"has a record of {plan} that cannot be: {found} {problem}")
-    waiting = {row["anchor"]: row["open_deps"] for row in tx.all(sql_records.WAITING, plan=plan)}
-    changed = False
-    for row in tx.all(sql_records.COUNTED, plan=plan):
-        right = waiting.get(row["anchor"], 0)
-        if row["open_deps"] != right:
-            changed = True
-            tx.run(sql_records.SET_OPEN_DEPS, plan=plan, anchor=row["anchor"], open_deps=right)
-    counts = dict(tx.one(sql_records.COUNT_STEPS, plan=plan))
-    told = tx.one(sql.PLAN, plan=plan)
-    if any(told[key] != value for key, value in counts.items()):
-        changed = True
-        tx.run(sql_records.SET_COUNTS, plan=plan, **counts)
-    status = "done" if counts["steps_done"] == counts["steps_total"] else "active"
-    if told["status"] not in (status, "archived"):
-        changed = True
-        tx.run(sql.SET_STATUS, plan=plan, status=status)
-    return changed
+    return bool(recounting.put_right(tx, plan))
 
 
-def _looked_through(source: BinaryIO, name: str) -> tuple[list[str], dict[str, int]]:
-    """Which plans the file has, and how many rows of each table."""
+def _looked_through(source: BinaryIO, name: str) -> tuple[list[str], list[Data], dict[str, int]]:
+    """Which plans and dashes the file has, and how many rows of each table."""
     plans: list[str] = []
-    counts = dict.fromkeys(sql_records.COLUMNS, 0)
+    dashes: list[Data] = []
+    counts = dict.fromkeys(_COLUMNS, 0)
     for _, table, row in _Reader(source, name).rows():
         counts[table] += 1
         if table == "plans":
             plans.append(str(row["plan_path"]))
-    return plans, counts
+        elif table == "dashes":
+            dashes.append(row)
+    return plans, dashes, counts
 
 
 def _again(source: BinaryIO) -> Iterator[tuple[int, str, Data]]:
@@ -173,6 +176,7 @@ class _Reader:
         self._name = name
         self._line = 0
         self._plans: set[object] = set()
+        self._dashes: set[object] = set()
         self._last = dict.fromkeys(sql_records.NUMBERED, 0)
 
     def rows(self) -> Iterator[tuple[int, str, Data]]:
@@ -224,9 +228,9 @@ class _Reader:
         table, row = line.get("table"), line.get("row")
         if set(line) != {"table", "row"} or not isinstance(row, dict):
             self._refuse("is neither a row nor the end")
-        if not isinstance(table, str) or table not in sql_records.COLUMNS:
+        if not isinstance(table, str) or table not in _COLUMNS:
             self._refuse(f"is of a table that does not exist: {table!r:.60}")
-        columns = sql_records.COLUMNS[table]
+        columns = _COLUMNS[table]
         if set(row) != set(columns):
             odd = ", ".join(sorted(set(row) ^ set(columns)))
             self._refuse(f"has too many or too few columns of {table}: {odd:.200}")
@@ -238,7 +242,22 @@ class _Reader:
 
     def _judge(self, table: str, row: Data) -> None:
         """What no column's type says: whose row it is, its number, and what an event tells."""
-        plan = str(row["plan_path"])
+        if table in sql_records.DASH_COLUMNS:
+            self._judge_dash(table, row)
+        else:
+            self._judge_owner(table, str(row["plan_path"]))
+        self._judge_number(table, row)
+        if table == "events" and not _is_object(str(row["detail"])):
+            self._refuse("has a detail that is no JSON object")
+
+    def _judge_dash(self, table: str, row: Data) -> None:
+        problem = incoming.problem(table, row, self._dashes)
+        if problem is not None:
+            self._refuse(problem)
+        if table == "dashes":
+            self._dashes.add(row["id"])
+
+    def _judge_owner(self, table: str, plan: str) -> None:
         if table == "plans":
             if not _is_key(plan):
                 self._refuse(f"has a plan outside the repository: {plan!r:.200}")
@@ -246,6 +265,8 @@ class _Reader:
         elif plan not in self._plans:
             # It would become part of a plan that somebody else has here.
             self._refuse(f"belongs to a plan that is not in the file: {plan!r:.200}")
+
+    def _judge_number(self, table: str, row: Data) -> None:
         number = sql_records.NUMBERED.get(table)
         if number is not None:
             value = row[number]
@@ -253,8 +274,6 @@ class _Reader:
             if value <= self._last[table]:
                 self._refuse(f"has a {number} that does not grow: {value}")
             self._last[table] = value
-        if table == "events" and not _is_object(str(row["detail"])):
-            self._refuse("has a detail that is no JSON object")
 
 
 def _is_key(path: str) -> bool:

@@ -1,9 +1,9 @@
-"""status: every plan at one glance: how far it is, who works on it, what waits for a person."""
+"""status: every plan and dash at one glance: how far it is, who works on it, what waits."""
 
 from __future__ import annotations
 
 from tugtool import holder
-from tugtool.store import sql_look
+from tugtool.store import sql_dash, sql_look
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,14 @@ def status(store: Store) -> Data:
             _plan(row, claims, parked, blocked.get(row["plan_path"], 0), items)
             for row in tx.all(sql_look.EVERY_PLAN)
         ]
-        return {"as_of": tx.now, "plans": plans}
+        dashes = [_dash(row) for row in tx.all(sql_dash.ACTIVE_DASHES)]
+        return {"as_of": tx.now, "plans": plans, "dashes": dashes}
+
+
+def _dash(row: Row) -> Data:
+    fields = ("name", "description", "base_branch", "rounds", "updated_at")
+    names = {"branch_name": row["branch"], "worktree_path": row["worktree"]}
+    return {**{field: row[field] for field in fields}, **names}
 
 
 def _claims(tx: Transaction) -> list[Data]:

@@ -59,15 +59,15 @@ def live_claim(tx: Transaction, plan: str) -> Row | None:
 
 
 def export(store: Store, plan: str | None = None) -> Iterator[str]:
-    """The state of one plan or of all as JSON lines, at one moment; see `docs/state.md`."""
+    """The state of one plan, or of all and the dashes, as JSON lines; see `docs/state.md`."""
     with store.read(plan) as tx:
         if plan is not None:
             record.plan_row(tx, plan)
         plans = [row["plan_path"] for row in tx.all(sql.PLANS)] if plan is None else [plan]
-        yield from lines(tx, plans)
+        yield from lines(tx, plans, dashes=plan is None)
 
 
-def lines(tx: Transaction, plans: Sequence[str]) -> Iterator[str]:
+def lines(tx: Transaction, plans: Sequence[str], *, dashes: bool = False) -> Iterator[str]:
     """A header, one line per row, and how many there were: a cut-off file is recognised."""
     header = {
         "format": FORMAT,
@@ -80,6 +80,10 @@ def lines(tx: Transaction, plans: Sequence[str]) -> Iterator[str]:
     count = 0
     for table in sql_records.COLUMNS:
         for row in _rows(tx, table, plans):
+            yield jsontext.encode({"table": table, "row": dict(row)}) + "\n"
+            count += 1
+    for table in sql_records.DASH_COLUMNS if dashes else ():
+        for row in tx.each(sql_records.READ[table]):
             yield jsontext.encode({"table": table, "row": dict(row)}) + "\n"
             count += 1
     yield jsontext.encode({"end": True, "rows": count}) + "\n"

@@ -109,6 +109,12 @@ if TYPE_CHECKING:
         def is_sound(self) -> bool:
             """Whether the database is there, whole, and not behind what was acknowledged."""
 
+        def damage(self) -> list[str]:
+            """What is wrong with the database itself, in words; nothing is changed."""
+
+        def dangling(self) -> list[str]:
+            """Rows that refer to rows that are not there, in words."""
+
         def forgotten(self) -> list[dict[str, object]] | None:
             """What is known to have been completed in a database that is gone with its backup."""
 

@@ -49,7 +49,7 @@ def settle(
         raise DatabaseUnavailable(path, reason=reason, hint=hint)
     if mode == "ro":
         reason = f"has the older schema {version}; the next command that writes migrates it"
-        raise DatabaseUnavailable(path, reason=reason)
+        raise DatabaseUnavailable(path, reason=reason, name="OLDER")
     _migrate(connection, path, version=version, copies=copies)
 
 

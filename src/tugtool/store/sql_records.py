@@ -72,8 +72,21 @@ _TABLES = {
     "events": "seq:int at plan_path step_anchor? kind actor? attempt:int? detail",
 }
 
+#: About no plan: only an export of everything has them.
+_DASH_TABLES = {
+    "dashes": "id:int name description? branch worktree base_branch base_commit status created_at"
+    " updated_at ended_at? joined_commit? salvage_ref?",
+    "dash_rounds": "id:int dash_id:int number:int instruction? summary? files commit_hash?"
+    " recorded_at",
+}
+
 #: Tables whose rows are numbered, and the column that has the number.
-NUMBERED = {"checklist_items": "id", "step_artifacts": "id", "events": "seq"}
+NUMBERED = {
+    "checklist_items": "id",
+    "step_artifacts": "id",
+    "events": "seq",
+    **dict.fromkeys(_DASH_TABLES, "id"),
+}
 
 _ORDERS = {
     "plan_revisions": "replaced_at",
@@ -95,18 +108,25 @@ def _columns(text: str) -> dict[str, tuple[str, bool]]:
 
 #: Table -> column -> its type (text, int, real), and whether it may be null.
 COLUMNS = {table: _columns(text) for table, text in _TABLES.items()}
+DASH_COLUMNS = {table: _columns(text) for table, text in _DASH_TABLES.items()}
 
-#: Table -> the statement that reads one plan's rows, in the order of an export.
+#: Table -> the statement that reads one plan's rows, or all dashes', in the order of an export.
 READ = {
-    table: f"select {', '.join(columns)} from {table} where plan_path = :plan"
-    f" order by {_ORDERS.get(table, 'plan_path')}"
-    for table, columns in COLUMNS.items()
+    **{
+        table: f"select {', '.join(columns)} from {table} where plan_path = :plan"
+        f" order by {_ORDERS.get(table, 'plan_path')}"
+        for table, columns in COLUMNS.items()
+    },
+    **{
+        table: f"select {', '.join(columns)} from {table} order by id"
+        for table, columns in DASH_COLUMNS.items()
+    },
 }
 
 
 def _insert(table: str, *, numbered: bool) -> str:
     number = NUMBERED.get(table)
-    names = [name for name in COLUMNS[table] if numbered or name != number]
+    names = [name for name in (COLUMNS | DASH_COLUMNS)[table] if numbered or name != number]
     text = f"insert into {table} ({', '.join(names)}) values (:{', :'.join(names)})"
     if number is None:
         return text
@@ -114,15 +134,12 @@ def _insert(table: str, *, numbered: bool) -> str:
 
 
 #: Table -> the statement that takes a row with its number; if that is taken, no row.
-KEEP = {table: _insert(table, numbered=True) for table in COLUMNS}
+KEEP = {table: _insert(table, numbered=True) for table in (*COLUMNS, *DASH_COLUMNS)}
 #: Table -> the statement that takes a row and numbers it anew.
 RENUMBER = {table: _insert(table, numbered=False) for table in NUMBERED}
 
 #: About this machine's directories, not about the plan: no export has them, a prune drops them.
 LOCAL_TABLES = ("unsaved", "worktrees", "intents")
-
-#: About no plan.
-DASH_TABLES = ("dashes", "dash_rounds")
 
 #: Children first. All of a plan's steps at once: they refer to each other.
 DELETE = {

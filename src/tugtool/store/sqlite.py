@@ -121,6 +121,20 @@ class SqliteStore:
         except DatabaseError:
             return False
 
+    def damage(self) -> list[str]:
+        """What is wrong with the file, in words; see `tugtool.store.checking`."""
+        from tugtool.store import checking
+
+        with self.read() as tx:
+            return checking.damage(tx)
+
+    def dangling(self) -> list[str]:
+        """Rows that refer to rows that are not there, in words."""
+        from tugtool.store import checking
+
+        with self.read() as tx:
+            return checking.dangling(tx)
+
     def forgotten(self) -> list[dict[str, object]] | None:
         """What is known to have been completed in a database that is gone with its backup."""
         if self.mark is None or self.size() or not queue.read_mark(self.mark)[0]:

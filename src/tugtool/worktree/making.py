@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from tugtool import base, crash, git, holder, jsontext, landed, repository, salvage, state
+from tugtool import base, crash, holder, jsontext, landed, salvage, state
 from tugtool import init as setup
 from tugtool.errors import TugError
 from tugtool.git_errors import NotMade
@@ -16,7 +16,7 @@ from tugtool.plan import fingerprint
 from tugtool.state import record
 from tugtool.state.record import storable
 from tugtool.store import sql, sql_git
-from tugtool.worktree import naming, planfile, survey, undoing
+from tugtool.worktree import adding, naming, planfile, survey, undoing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -270,12 +270,9 @@ class _Making:
             )
 
     def _make(self) -> Row:
-        ref = f"refs/heads/{self.branch}"
-        said = ("-m", "tugcode: worktree create")
-        # The empty last word: only if there is no such branch.
-        git.patiently("update-ref", *said, ref, self.start, "", cwd=self.repo.root)
+        adding.branch(self.repo, self.branch, self.start, said="tugcode: worktree create")
         crash.point("create.branch")
-        self._check_out()
+        adding.directory(self.repo, self.path, self.branch)
         crash.point("create.worktree")
         self._verify()
         self._init()
@@ -284,28 +281,8 @@ class _Making:
         crash.point("create.recorded")
         return row
 
-    def _check_out(self) -> None:
-        words = ("worktree", "add", "--quiet", self.path, self.branch)
-        note = survey.at_work(self.repo)
-        git.patiently(*words, cwd=self.repo.root, started=note.write)
-        note.drop()
-
     def _verify(self) -> None:
-        """What git made is what was asked for: a half-made one acts on the repository around."""
-        found = git.run("rev-parse", "--show-toplevel", "HEAD", cwd=self.path)
-        branch = git.run("symbolic-ref", "HEAD", cwd=self.path)
-        marked = os.path.isfile(os.path.join(self.path, ".git"))
-        if not marked or found != f"{self.path}\n{self.start}\n":
-            raise NotMade(self.path, reason="git made something else than a worktree there")
-        if branch != f"refs/heads/{self.branch}\n":
-            raise NotMade(self.path, reason=f"it is on {branch.strip()}")
-        # Refused where the way back is not to be found: no command would work there.
-        if repository.containing(self.path).root != self.repo.root:
-            raise NotMade(self.path, reason="it leads to another main worktree")
-        # Changed is what some repositories are from the start, by their line endings.
-        gone = [entry[3:] for entry in survey.changes(self.path) if "D" in entry[:2]]
-        if gone:
-            raise NotMade(self.path, reason=f"files are missing from it, such as {gone[0]}")
+        adding.verify(self.repo, self.path, self.branch, self.start)
         if _plan_differs(self.path, self.order):
             raise NotMade(self.path, reason="its copy of the plan has another text")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from tugtool import base, crash, git, salvage, state
-from tugtool.errors import GitFailed, TugError, listing
+from tugtool.errors import GitFailed, TugError, listing, quoted
 from tugtool.git_errors import NotRemoved
 from tugtool.plan import catalog
 from tugtool.state import record
@@ -51,11 +51,27 @@ def finish_deletion(repo: Repository, store: Store, tree: Tree) -> None:
         leftover.clear(repo, tree.path, commit)
 
 
+def go_on(repo: Repository, store: Store, owner: str, *, cwd: str) -> None:
+    """Finish a removal that was stopped, unless something is in the way; under the lock."""
+    tree = next((tree for tree in survey.trees(repo, store) if tree.owner == owner), None)
+    if tree is None:
+        # Its row went last; only the intent is left.
+        with store.write("") as tx:
+            tx.run(sql_git.DROP_INTENT, kind="remove", path=owner)
+        return
+    seen = proof.look(repo, store, tree, cwd=cwd)
+    reasons = seen.reasons(force=False)
+    if reasons:
+        raise NotRemoved(tree.path, reasons=reasons)
+    Removing(repo, store, tree, seen, force=False).run()
+
+
 def _named(repo: Repository, store: Store, name: str, cwd: str) -> Tree:
     """The worktree that a path, a directory's name or a branch means."""
     path = os.path.realpath(os.path.join(cwd, name))
     if path == repo.root:
         raise NotRemoved(path, reasons=["it is the main worktree"])
+    _refuse_dash(repo, name, path)
     known = survey.trees(repo, store)
     by_path = [tree for tree in known if path == tree.path]
     found = by_path or [tree for tree in known if name in (tree.name, tree.branch, tree.owner)]
@@ -71,6 +87,18 @@ def _named(repo: Repository, store: Store, name: str, cwd: str) -> Tree:
 
 #: For so long it waits while another process saves what lies there.
 PATIENCE_SECONDS = 60
+
+
+def _refuse_dash(repo: Repository, name: str, path: str) -> None:
+    """A dash ends by its own commands, which know its rounds."""
+    for facts in git.worktree_facts(repo.root)[1:]:
+        found, branch = facts["worktree"], facts.get("branch")
+        if survey.is_dash(found, branch) and (
+            path == found or name in (os.path.basename(found), branch)
+        ):
+            own = os.path.basename(found).removeprefix(survey.DASH_DIRECTORIES)
+            reasons = ["it is a dash's, and goes with `dash join` or `dash release`"]
+            raise NotRemoved(found, reasons=reasons, hint=f"tugcode dash show {quoted(own)}")
 
 
 class Removing:
@@ -141,10 +169,12 @@ class Removing:
             )
 
     def _new_ref(self, now: str) -> str:
-        slug = catalog.slug_of(os.path.basename(self.tree.plan)) if self.tree.plan else "none"
         return salvage.ref_for(
-            naming.safe(slug), naming.safe(self.tree.name), now, top=self.repo.root
+            naming.safe(self._slug()), naming.safe(self.tree.name), now, top=self.repo.root
         )
+
+    def _slug(self) -> str:
+        return catalog.slug_of(os.path.basename(self.tree.plan)) if self.tree.plan else "none"
 
     def _save(self, ref: str) -> None:
         """Uncommitted work and the branch's commits, under one ref; what was saved stays."""

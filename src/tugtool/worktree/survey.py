@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 DIRECTORY = ".tugtree"
 BRANCHES = "tugplan/"
-#: Another command's: small work without a plan.
-_FOREIGN = "tugdash/"
+#: Another command's: small work without a plan, its branches and its directories.
+DASH_BRANCHES = "tugdash/"
+DASH_DIRECTORIES = "tugdash__"
 #: `git merge-tree --write-tree` came with this one.
 OLDEST_GIT = (2, 38)
 #: For git, whenever it is to remove a worktree: it looks for itself whether it is clean, and
@@ -124,12 +125,17 @@ def trees(repo: Repository, store: Store) -> list[Tree]:
     for facts in git.worktree_facts(repo.root)[1:]:
         path = facts["worktree"]
         row = rows.pop(storable(path), None)
-        foreign = facts.get("branch", "").startswith(_FOREIGN)
-        if row is not None or (path.startswith(inside) and not foreign):
+        if row is not None or (path.startswith(inside) and not is_dash(path, facts.get("branch"))):
             found[path] = Tree(path, row, facts)
     for row in rows.values():
         found[row["path"]] = Tree(row["path"], row, None)
     return [found[path] for path in sorted(found)]
+
+
+def is_dash(path: str, branch: str | None) -> bool:
+    """Whether a worktree is a dash's, by its place or by what it has checked out."""
+    own = os.path.basename(path).startswith(DASH_DIRECTORIES)
+    return own or (branch or "").startswith(DASH_BRANCHES)
 
 
 def _rows(store: Store) -> list[Row]:

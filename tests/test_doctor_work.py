@@ -1,0 +1,382 @@
+"""Plans, claims, unsaved work, worktrees, directories and branches: each broken and named."""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import Repo, git
+from doctor_fixtures import Clinic
+from state_fixtures import KEY, markdown
+from worktree_fixtures import process
+
+# -- plans -----------------------------------------------------------------------------
+
+
+def test_a_plan_whose_file_is_nowhere_is_named(clinic):
+    c = clinic()
+    c.repo.plan("brief", markdown("1"))
+    c.ok("state", "init", "brief")
+    assert c.findings() == {}
+    (c.root / ".tugtool" / "tugplan-brief.md").unlink()
+    finding = c.one("plan-files")
+    said = "tugplan-brief.md is recorded, and its file is on no branch and in no worktree"
+    assert said in finding["message"]
+    assert finding["hint"] == "tugcode state prune --dry-run"
+    c.ok("state", "prune")
+    assert c.findings() == {}
+
+
+def test_a_plan_whose_file_is_on_a_branch_is_not_gone(clinic):
+    c = clinic()
+    c.plan.unlink()
+    assert c.findings() == {}
+
+
+def test_a_plan_whose_text_was_changed_is_named_wherever_that_was(clinic):
+    c = clinic()
+    text = c.plan.read_text()
+    c.plan.write_text(text + "\nmore\n")
+    finding = c.one("plan-texts")
+    assert finding["message"].startswith(f"{KEY} was changed since")
+    assert finding["hint"] == f"tugcode state diff {KEY}"
+    c.plan.write_text(text)
+    assert c.findings() == {}
+    c.ok("state", "claim", "work", at=c.tree)
+    (c.tree / KEY).write_text(text + "\nmore\n")
+    assert f"{KEY} in {c.tree} was changed" in c.one("plan-texts")["message"]
+
+
+def done_plan(c: Clinic) -> None:
+    for number in (1, 2, 3):
+        c.do(c.tree, f"step-{number}", {f"{number}": "x"})
+
+
+def test_a_plan_that_is_done_and_not_merged_is_a_note(clinic):
+    c = clinic()
+    done_plan(c)
+    finding = c.one("merging")
+    assert finding["message"] == f"{KEY} is done, and not merged"
+    assert finding["severity"] == "note"
+    assert c.doctor().status == 0
+    # Its text no longer matters to anybody who works.
+    c.plan.write_text("changed")
+    c.one("merging")
+    c.repo.git("checkout", "--quiet", "--", KEY)
+    c.ok("merge", "work")
+    assert c.findings() == {}
+
+
+def test_a_branch_that_has_landed_before_its_plan_is_done_is_a_note(clinic):
+    c = clinic()
+    c.do(c.tree, "step-1", {"one": "1"})
+    branch = git("symbolic-ref", "--short", "HEAD", cwd=c.tree).strip()
+    c.repo.git("merge", "--quiet", branch)
+    finding = c.one("merging")
+    assert finding["message"] == f"{branch} is on main, and {KEY} is not done"
+    assert finding["hint"] == f"tugcode state reconcile {KEY} --dry-run"
+    assert finding["severity"] == "note"
+
+
+# -- claims ----------------------------------------------------------------------------
+
+
+def test_a_lease_that_has_run_out_is_a_note_and_stays_to_be_taken_over(clinic):
+    c = clinic()
+    c.ok("state", "claim", "work", "--lease-duration", "0.001", at=c.tree)
+    before = c.dump()
+    finding = c.one("claims", "--fix")
+    assert finding["severity"] == "note"
+    assert f"step-1 of {KEY} is held by {c.tree}, whose lease ran out at " in finding["message"]
+    assert finding["hint"] == f"tugcode state why {KEY} step-1"
+    assert c.doctor().status == 0
+    assert c.dump() == before
+
+
+def test_a_holder_whose_process_is_gone_is_a_note(clinic):
+    c = clinic()
+    ended = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    c.ok("state", "claim", "work", "--holder-pid", ended.pid, at=c.tree)
+    assert c.findings() == {}
+    ended.communicate()
+    finding = c.one("claims")
+    assert "whose process is gone; the next claim takes it" in finding["message"]
+    assert finding["severity"] == "note"
+
+
+def test_a_live_claim_of_a_worktree_that_is_gone_is_named(clinic):
+    c = clinic()
+    c.ok("state", "claim", "work", "--worktree", "no/where")
+    finding = c.one("claims")
+    assert finding["severity"] == "warning"
+    assert "a worktree that is not there; nobody else gets it before 2" in finding["message"]
+    assert not finding["fixable"]
+    # Whatever it is, somebody may be at work there.
+    (c.root / "no" / "where").mkdir(parents=True)
+    assert c.findings() == {}
+
+
+def test_a_parked_step_is_named(clinic):
+    c = clinic()
+    c.ok("state", "claim", "work", at=c.tree)
+    c.ok("state", "release", "work", "step-1", "--park", "--reason", "who knows?", at=c.tree)
+    finding = c.one("parked")
+    assert finding["message"] == f"step-1 of {KEY} is parked: who knows?"
+    assert finding["hint"] == f"tugcode state review {KEY}"
+    assert c.doctor().status == 1
+
+
+# -- work that is not saved ------------------------------------------------------------
+
+
+def displaced(c: Clinic) -> None:
+    """The step is taken away, and whoever took it dies before it has saved what lies there."""
+    c.ok("state", "claim", "work", at=c.tree)
+    Repo(c.tree).write({"loose": "x"})
+    dying = process(c.root, "state", "reset", "work", "step-1", TUGCODE_CRASH_AT="salvage.taken")
+    dying.communicate()
+    assert dying.returncode == -9
+
+
+def test_work_of_a_displaced_attempt_that_was_not_saved_is_named(clinic):
+    c = clinic()
+    displaced(c)
+    finding = c.findings()["unsaved"][0]
+    said = f"what attempt 1 at step-1 of {KEY} left in {c.tree} was not saved yet"
+    assert finding["message"] == said
+    assert finding["severity"] == "warning"
+
+
+def test_fix_saves_it(clinic):
+    c = clinic()
+    displaced(c)
+    finding = c.findings("--fix")["unsaved"][0]
+    (ref,) = [ref for ref in c.refs() if ref.startswith("refs/tug/salvage/")]
+    assert (finding["outcome"], finding["fixed"]) == (f"saved as {ref}", True)
+    assert c.repo.git("show", f"{ref}:loose") == "x"
+    assert "unsaved" not in c.findings()
+
+
+def test_fix_finds_nothing_to_save_where_the_work_is_gone(clinic):
+    c = clinic()
+    displaced(c)
+    (c.tree / "loose").unlink()
+    finding = c.findings("--fix")["unsaved"][0]
+    assert (finding["outcome"], finding["fixed"]) == ("there was nothing to save", True)
+
+
+def test_what_cannot_be_saved_is_named_again_with_the_reason(clinic):
+    c = clinic()
+    displaced(c)
+    Repo.init(c.tree / "inner").commit({"a": "b"})
+    finding = c.findings("--fix")["unsaved"][0]
+    assert finding["outcome"].startswith("not done: ")
+    assert "a repository of its own" in finding["outcome"]
+    assert not finding["fixed"]
+    assert (c.tree / "loose").read_text() == "x"
+
+
+def test_uncommitted_files_that_belong_to_no_step_are_named(clinic):
+    c = clinic()
+    Repo(c.tree).write({"loose": "x"})
+    # It is reserved for whoever asked for it.
+    assert c.findings() == {}
+    c.free(c.tree)
+    finding = c.one("uncommitted")
+    assert finding["message"] == f"{c.tree} holds no step, and has uncommitted files: loose"
+    assert finding["hint"] == f"git -C {c.tree} status"
+    c.ok("state", "claim", "work", at=c.tree)
+    assert c.findings() == {}
+
+
+# -- worktrees -------------------------------------------------------------------------
+
+
+def test_a_recorded_worktree_that_is_gone_is_named(clinic):
+    c = clinic()
+    shutil.rmtree(c.tree)
+    finding = c.one("worktrees", "--fix")
+    assert finding["message"] == f"{c.tree} is recorded for {KEY}, and its directory is gone"
+    assert finding["hint"] == f"tugcode worktree remove {c.tree.name}"
+    c.ok("worktree", "remove", c.tree.name)
+    assert c.findings() == {}
+
+
+def test_a_recorded_worktree_that_git_does_not_know_is_named(clinic):
+    c = clinic()
+    c.repo.git("worktree", "remove", "--force", str(c.tree))
+    c.tree.mkdir()
+    (c.tree / "mine").write_text("x")
+    found = c.findings()
+    assert "is no worktree that git knows" in found["worktrees"][0]["message"]
+    assert "directories" in found
+    assert c.doctor("--fix").status == 1
+    assert (c.tree / "mine").read_text() == "x"
+
+
+def stray(c: Clinic, *words: str) -> Path:
+    """A worktree in .tugtree that only git knows."""
+    path = c.root / ".tugtree" / "stray"
+    c.repo.git("worktree", "add", "--quiet", *words, str(path))
+    return path
+
+
+def test_one_that_only_git_remembers_is_forgotten_and_its_branch_stays(clinic):
+    c = clinic()
+    path = stray(c, "-b", "stray")
+    refs = c.refs()
+    assert c.findings() == {}
+    shutil.rmtree(path)
+    finding = c.one("worktrees")
+    assert finding["message"].startswith(f"git knows a worktree {path} that is not there")
+    c.mends("worktrees")
+    assert str(path) not in c.repo.git("worktree", "list")
+    assert c.refs() == refs
+    assert c.tree.name in c.repo.git("worktree", "list")
+
+
+def test_one_whose_commits_are_on_no_branch_is_left_to_a_person(clinic):
+    c = clinic()
+    path = stray(c, "--detach")
+    shutil.rmtree(path)
+    assert not c.one("worktrees", "--fix")["fixable"]
+
+
+def test_one_that_lies_elsewhere_is_left_to_its_person(clinic, tmp_path):
+    c = clinic()
+    path = tmp_path / "elsewhere"
+    c.repo.git("worktree", "add", "--quiet", "-b", "mine", str(path))
+    shutil.rmtree(path)
+    assert not c.one("worktrees", "--fix")["fixable"]
+    assert str(path) in c.repo.git("worktree", "list")
+
+
+@pytest.mark.parametrize(("why", "said"), [("on a stick", " is locked: on a stick;"), ("", "d;")])
+def test_a_locked_worktree_is_a_note(clinic, why, said):
+    c = clinic()
+    c.repo.git("worktree", "lock", f"--reason={why}", str(c.tree))
+    finding = c.one("worktrees")
+    assert said in finding["message"]
+    assert finding["severity"] == "note"
+    assert c.doctor().status == 0
+
+
+def test_a_worktree_that_git_was_stopped_at_is_named(clinic):
+    c = clinic()
+    (c.root / ".git" / "worktrees" / c.tree.name / "locked").write_text("initializing\n")
+    finding = c.one("worktrees")
+    assert finding["message"] == f"git was stopped while it made the worktree {c.tree}"
+
+
+def test_while_somebody_makes_worktrees_half_made_ones_are_no_finding(clinic):
+    c = clinic()
+    (c.root / ".tugtree" / "half").mkdir()
+    (c.root / ".git" / "worktrees" / c.tree.name / "locked").write_text("initializing\n")
+    assert set(c.findings()) == {"worktrees", "directories"}
+    with open(c.copies / "worktrees.lock", "r+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert c.findings() == {}
+
+
+# -- directories -----------------------------------------------------------------------
+
+
+def test_an_empty_directory_among_the_worktrees_is_removed(clinic):
+    c = clinic()
+    before = c.snapshot()
+    path = c.root / ".tugtree" / "empty"
+    path.mkdir()
+    assert c.one("directories")["hint"] == f"rmdir {path}"
+    assert c.mends("directories") == "removed"
+    assert c.snapshot() == before
+
+
+def test_a_directory_that_is_no_worktree_is_named_and_kept(clinic):
+    c = clinic()
+    path = c.root / ".tugtree" / "half"
+    Repo(c.root).write({".tugtree/half/file": "x", ".tugtree/a-file": "y"})
+    (c.root / ".tugtree" / "a-link").symlink_to(path)
+    finding = c.one("directories", "--fix")
+    assert finding["message"].startswith(f"{path} is no worktree that git knows: git works on")
+    assert (path / "file").read_text() == "x"
+
+
+def test_a_directory_whose_git_file_leads_nowhere_is_named(clinic):
+    c = clinic()
+    Repo(c.root).write({".tugtree/half/.git": "gitdir: /nowhere\n"})
+    finding = c.one("directories")
+    assert finding["message"] == f"{c.root}/.tugtree/half is no worktree that git knows"
+
+
+def test_a_worktree_that_has_lost_its_git_file_is_named(clinic):
+    c = clinic()
+    (c.tree / ".git").unlink()
+    found = c.findings()
+    (finding,) = found["directories"]
+    assert "has lost its .git: git works on the main worktree from in there" in finding["message"]
+    assert finding["hint"] == "git worktree repair"
+    assert "is no worktree that git knows" in found["worktrees"][0]["message"]
+    c.repo.git("worktree", "repair")
+    assert c.findings() == {}
+
+
+def test_something_else_in_place_of_the_directory_is_named(clinic):
+    c = clinic()
+    os.rename(c.root / ".tugtree", c.root / "moved")
+    (c.root / ".tugtree").write_text("a file")
+    assert "cannot be looked at" in c.findings()["directories"][0]["message"]
+
+
+# -- branches --------------------------------------------------------------------------
+
+
+def test_a_branch_without_a_worktree_is_named_if_it_has_not_landed(clinic):
+    c = clinic()
+    c.repo.git("branch", "tugplan/work-20200101")
+    finding = c.one("branches")
+    assert finding["severity"] == "note"
+    assert finding["hint"] == "tugcode worktree cleanup --dry-run"
+    path = stray(c, "-b", "tugplan/work-20200102")
+    c.commit(path, {"one": "1"})
+    c.repo.git("worktree", "remove", str(path))
+    found = {each["severity"]: each["message"] for each in c.only("branches")}
+    assert found["warning"] == (
+        "the branch tugplan/work-20200102 has commits that have not landed, and no worktree has it"
+    )
+
+
+def test_a_worktree_whose_branch_is_gone_is_named(clinic):
+    c = clinic()
+    git("checkout", "--quiet", "--detach", cwd=c.tree)
+    branch = c.rows("select branch from worktrees")[0]["branch"]
+    c.repo.git("branch", "--delete", "--quiet", branch)
+    assert c.one("branches")["message"] == f"the branch {branch} of {c.tree} is gone"
+
+
+# -- dashes ----------------------------------------------------------------------------
+
+
+def test_a_dash_whose_worktree_or_branch_is_gone_is_named(clinic):
+    c = clinic()
+    path = c.root / ".tugtree" / "tugdash__fix"
+    c.repo.git("worktree", "add", "--quiet", "-b", "tugdash/fix", str(path))
+    now = "'2026-01-01T00:00:00.000Z'"
+    c.sql(
+        "insert into dashes (name, branch, worktree, base_branch, base_commit, status, created_at,"
+        f" updated_at) values ('fix', 'tugdash/fix', '{path}', 'main', 'x', 'active', {now}, {now})"
+    )
+    assert c.findings() == {}
+    c.repo.git("worktree", "remove", str(path))
+    said = f"the dash fix is under way, and its worktree {path} is gone"
+    assert c.one("dashes")["message"] == said
+    c.repo.git("branch", "--quiet", "--delete", "tugdash/fix")
+    assert [each["message"] for each in c.only("dashes")] == [
+        said,
+        "the dash fix is under way, and its branch tugdash/fix is gone",
+    ]
+    c.sql(f"update dashes set status = 'joined', ended_at = {now}")
+    assert c.findings() == {}
