@@ -51,11 +51,19 @@ def diamonds(n: int, total: int) -> Iterable[int]:
     return range((layer - 1) * WIDTH, layer * WIDTH) if layer else ()
 
 
+def braid(n: int, total: int) -> Iterable[int]:
+    """Layers of ten; each of a layer needs two of the layer before: its own lane and the next."""
+    layer, lane = divmod(n, WIDTH)
+    start = (layer - 1) * WIDTH
+    return (start + lane, start + (lane + 1) % WIDTH) if layer else ()
+
+
 SHAPES: dict[str, Callable[[int, int], Iterable[int]]] = {
     "free": free,
     "chain": chain,
     "fan": fan,
     "diamonds": diamonds,
+    "braid": braid,
 }
 
 
