@@ -35,6 +35,7 @@ bench: $(VENV)/runtime ## Measure an installed, compiled package against its bud
 	@$(BIN)/python bench/look.py
 	@$(BIN)/python bench/reconcile.py
 	@$(BIN)/python bench/doctor.py
+	@$(BIN)/python bench/implement.py
 
 clean: ## Remove everything that was built.
 	rm -rf $(VENV) .cache .hypothesis

@@ -1,0 +1,251 @@
+"""How well `implement` keeps its workers busy, and what it costs beside its agents.
+
+    python bench/implement.py [--quick] [--rounds N] [--self-test]
+
+Eight workers carry out a plan of 60 steps. The agents are a shell script that sleeps for 50 ms
+and prints a fixed answer, two per step: they cost next to no CPU. A worker is busy from a
+step's claim to its commit. How much of the time all of them could be busy is found by the best
+order of the same steps, each as long as it took: what is lost beside that is waiting for a
+turn, for a worktree, for a wake-up. The stricter figure counts only the agents' sleep as work;
+it depends on how many cores share git's work, so it has no budget.
+
+Then the CPU time of a step, by the difference of a long and a short run, its agents taken off,
+beside the same `git add` and `git commit` by a script. Exit status 1 if a budget is broken.
+`--self-test` plants workers that nap before each claim and look at git too often, and fails
+unless both are caught.
+"""
+
+import argparse
+import heapq
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import harness
+import shapes
+
+WORKERS = 8
+STEPS = 60
+AGENT_SECONDS = 0.05
+AGENTS_PER_STEP = 2
+#: Of the time in which the plan's shape lets workers be busy, they are, at least so much.
+LEAST_BUSY = 0.8
+#: A step may cost so many times what its bare git commands cost.
+MOST_OVERHEAD = 6.0
+SHAPES = ("free", "braid")
+#: A short run and a long one: what they differ by is steps alone.
+FEW, MANY = 5, 35
+AGENT = """\
+sleep "$BENCH_SECONDS"
+case $TUGCODE_ROLE in
+coder)
+  echo "$TUGCODE_STEP" >"$TUGCODE_STEP.txt"
+  echo '{"success": true, "summary": "done", "files_created": [], "files_modified": [],
+    "tests_passed": true, "build_passed": true,
+    "checklist_status": {"tasks": [], "tests": [], "checkpoints": []},
+    "drift_assessment": {"drift_severity": "none", "expected_files": [], "actual_changes": [],
+      "unexpected_changes": []}}' ;;
+reviewer)
+  echo '{"plan_conformance": {"tasks": [], "checkpoints": []}, "tests_match_plan": true,
+    "artifacts_produced": true, "issues": [], "drift_notes": null,
+    "review_categories": {"structure": "PASS", "error_handling": "PASS", "security": "PASS"},
+    "recommendation": "APPROVE"}' ;;
+esac
+"""
+SETTINGS = """\
+[agents.coder]
+command = ["/bin/sh", "{agent}"]
+env = {{ BENCH_SECONDS = "{seconds}" }}
+
+[agents.reviewer]
+command = ["/bin/sh", "{agent}"]
+env = {{ BENCH_SECONDS = "{seconds}" }}
+"""
+#: In front of the launcher: workers that nap, and that start git for nothing.
+PLANTED = """\
+import time
+from tugtool import git
+from tugtool.implement import step, worker
+next_, carry_out = worker.Worker._next, step.carry_out
+def sleepy(self):
+    time.sleep(0.3)
+    return next_(self)
+def restless(work):
+    for _ in range(60):
+        git.run("status", "--porcelain", cwd=work.desk.path)
+    return carry_out(work)
+worker.Worker._next, step.carry_out = sleepy, restless
+"""
+IDENTITY = {
+    f"GIT_{role}_{key}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for key, value in (("NAME", "bench"), ("EMAIL", "bench@example.invalid"))
+}
+
+
+class Bench(NamedTuple):
+    """Where everything lies."""
+
+    place: Path
+    environment: dict[str, str]
+
+    def repository(self, name: str, shape: str, steps: int, seconds: float) -> Path:
+        """A committed plan, and agents that take so long."""
+        path = harness.repository(self.place / name, shapes.plan(shape, steps), self.environment)
+        agent = self.place / "agent.sh"
+        agent.write_text(AGENT)
+        settings = SETTINGS.format(agent=agent, seconds=seconds)
+        (path / ".tugtool" / "config.toml").write_text(settings)
+        for words in (["add", "--all"], ["commit", "--quiet", "--message", "start"]):
+            harness.run(["git", *words], self.environment, path)
+        return path
+
+
+def main() -> int:
+    options = _options()
+    with tempfile.TemporaryDirectory(prefix="tugtool-implement-") as name:
+        place = Path(name).resolve()
+        environment = harness.environment(place) | IDENTITY
+        binaries = harness.install(place / "venv", environment)
+        bench, tugcode = Bench(place, environment), binaries / "tugcode"
+        rounds = options.rounds or (1 if options.quick else 5)
+        print(f"{rounds} rounds, {os.cpu_count()} cores, {harness.versions(binaries)}\n")
+        broken = _busy(bench, tugcode, rounds, "ours")
+        broken += _overhead(bench, tugcode, rounds, "ours")
+        if options.self_test:
+            slow = _planted(tugcode)
+            print("\nslow on purpose:")
+            broken += len(SHAPES) - _busy(bench, slow, 1, "planted")
+            broken += 1 - _overhead(bench, slow, 1, "planted")
+    print(f"\n{broken} budgets broken" if broken else "\nevery budget is kept")
+    return 1 if broken else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="one round")
+    parser.add_argument("--rounds", type=int, metavar="N", help="of each run; 5 unless told")
+    parser.add_argument("--self-test", action="store_true", help="plant what must be caught")
+    return parser.parse_args()
+
+
+def _planted(tugcode: Path) -> Path:
+    shebang, rest = tugcode.read_text().split("\n", 1)
+    slow = tugcode.with_name("tugcode-slow")
+    slow.write_text(f"{shebang}\n{PLANTED}{rest}")
+    slow.chmod(0o755)
+    return slow
+
+
+def _busy(bench: Bench, tugcode: Path, rounds: int, who: str) -> int:
+    """The table of shapes; how many of them leave workers idle."""
+    print(f"{WORKERS} workers, {STEPS} steps{'wall s':>12}{'busy':>8}{'agents':>8}{'CPU s':>8}")
+    broken = 0
+    for shape in SHAPES:
+        found = []
+        for number in range(rounds):
+            name = f"busy-{who}-{shape}-{number}"
+            path = bench.repository(name, shape, STEPS, AGENT_SECONDS)
+            out, cpu = _implement(bench, tugcode, path, WORKERS)
+            found.append((*_figures(out, shape), cpu))
+        wall, busy, agents, cpu = map(statistics.median, zip(*found, strict=True))
+        verdict = "in budget" if busy >= LEAST_BUSY else f"UNDER the budget of {LEAST_BUSY:.0%}"
+        broken += busy < LEAST_BUSY
+        print(f"{shape:<19}{wall:>12.2f}{busy:>8.0%}{agents:>8.0%}{cpu:>8.1f}  {verdict}")
+    return broken
+
+
+def _figures(out: str, shape: str) -> tuple[float, float, float]:
+    """How long a run took, and how near it came to the best one: in all, and by agents alone."""
+    begun: dict[str, float] = {}
+    took: dict[str, float] = {}
+    for line in out.splitlines():
+        data = json.loads(line)["data"]
+        if data["event"] == "claimed":
+            begun[data["step_anchor"]] = data["elapsed_seconds"]
+        elif data["event"] == "completed":
+            anchor = data["step_anchor"]
+            took[anchor] = data["elapsed_seconds"] - begun[anchor]
+    assert data["status"] == "done", data
+    wall: float = data["elapsed_seconds"]
+    asleep = dict.fromkeys(took, AGENTS_PER_STEP * AGENT_SECONDS)
+    return wall, _best(shape, took) / wall, _best(shape, asleep) / wall
+
+
+def _best(shape: str, took: dict[str, float]) -> float:
+    """How long the steps take if a free worker takes the one at once that most waits for."""
+    needs = {n: set(shapes.SHAPES[shape](n, STEPS)) for n in range(STEPS)}
+    weight: dict[int, float] = {}
+    for n in reversed(range(STEPS)):
+        later = [weight[m] for m in range(n + 1, STEPS) if n in needs[m]]
+        weight[n] = took[f"step-{n}"] + max(later, default=0.0)
+    now, done, running = 0.0, set[int](), list[tuple[float, int]]()
+    waiting = set(needs)
+    while waiting or running:
+        ready = sorted((n for n in waiting if needs[n] <= done), key=lambda n: -weight[n])
+        for n in ready[: WORKERS - len(running)]:
+            waiting.remove(n)
+            heapq.heappush(running, (now + took[f"step-{n}"], n))
+        now, n = heapq.heappop(running)
+        done.add(n)
+    return now
+
+
+def _overhead(bench: Bench, tugcode: Path, rounds: int, who: str) -> int:
+    """What a step costs beside its git commands; 1 if that is too much."""
+    ours, bare = [], []
+    for number in range(rounds):
+        costs = []
+        for steps in (FEW, MANY):
+            name = f"cost-{who}-{number}-{steps}"
+            path = bench.repository(name, "free", steps, 0)
+            costs.append(_implement(bench, tugcode, path, 1)[1])
+        bare.append(_by_script(bench, path) / MANY)
+        agents = _cpu(["sh", "-c", _repeated(bench)], path, bench.environment)[1] / MANY
+        ours.append((costs[1] - costs[0]) / (MANY - FEW) - agents)
+    step, floor = statistics.median(ours) * 1000, statistics.median(bare) * 1000
+    over = step / floor > MOST_OVERHEAD
+    verdict = f"OVER the budget of {MOST_OVERHEAD}" if over else "in budget"
+    print(f"\na step, agents aside: {step:.1f} ms of CPU; git add, git commit: {floor:.1f} ms")
+    print(f"{step / floor:.2f} times as much, {verdict}")
+    return int(over)
+
+
+def _repeated(bench: Bench) -> str:
+    """As many agents as a long run has, with nothing around them."""
+    agent = f'BENCH_SECONDS=0 TUGCODE_ROLE=reviewer sh "{bench.place}/agent.sh" >/dev/null'
+    return f"i=0; while [ $i -lt {MANY * AGENTS_PER_STEP} ]; do {agent}; i=$((i+1)); done"
+
+
+def _by_script(bench: Bench, path: Path) -> float:
+    """CPU seconds of the bare commits of a long run."""
+    commit = "git add --all && git commit --quiet --message 'feat: work'"
+    line = f"i=0; while [ $i -lt {MANY} ]; do echo $i >file-$i; {commit}; i=$((i+1)); done"
+    return _cpu(["sh", "-c", line], path, bench.environment)[1]
+
+
+def _implement(bench: Bench, tugcode: Path, path: Path, workers: int) -> tuple[str, float]:
+    words = [str(tugcode), "implement", "bench", "--workers", str(workers), "--json"]
+    return _cpu(words, path, bench.environment)
+
+
+def _cpu(words: list[str], cwd: Path, env: dict[str, str]) -> tuple[str, float]:
+    """What a command printed, and its CPU seconds with all that it waited for."""
+    with tempfile.TemporaryFile() as out:
+        child = subprocess.Popen(words, cwd=cwd, env=env, stdout=out)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        said = out.read().decode()
+    if child.returncode:
+        sys.exit(f"{words}: exit status {child.returncode}\n{said[-2000:]}")
+    return said, usage.ru_utime + usage.ru_stime
+
+
+if __name__ == "__main__":
+    sys.exit(main())
