@@ -66,20 +66,26 @@ env = {{ BENCH_SECONDS = "{seconds}" }}
 command = ["/bin/sh", "{agent}"]
 env = {{ BENCH_SECONDS = "{seconds}" }}
 """
-#: In front of the launcher: workers that nap, and that start git for nothing.
-PLANTED = """\
+#: In front of the launcher: workers that nap before each claim.
+SLEEPY = """\
 import time
-from tugtool import git
-from tugtool.implement import step, worker
-next_, carry_out = worker.Worker._next, step.carry_out
+from tugtool.implement import worker
+next_ = worker.Worker._next
 def sleepy(self):
-    time.sleep(0.3)
+    time.sleep(1)
     return next_(self)
+worker.Worker._next = sleepy
+"""
+#: The same: workers that start git for nothing.
+RESTLESS = """\
+from tugtool import git
+from tugtool.implement import step
+carry_out = step.carry_out
 def restless(work):
     for _ in range(60):
         git.run("status", "--porcelain", cwd=work.desk.path)
     return carry_out(work)
-worker.Worker._next, step.carry_out = sleepy, restless
+step.carry_out = restless
 """
 IDENTITY = {
     f"GIT_{role}_{key}": value
@@ -118,10 +124,9 @@ def main() -> int:
         broken = _busy(bench, tugcode, rounds, "ours")
         broken += _overhead(bench, tugcode, rounds, "ours")
         if options.self_test:
-            slow = _planted(tugcode)
             print("\nslow on purpose:")
-            broken += len(SHAPES) - _busy(bench, slow, 1, "planted")
-            broken += 1 - _overhead(bench, slow, 1, "planted")
+            broken += len(SHAPES) - _busy(bench, _planted(tugcode, SLEEPY), 1, "planted")
+            broken += 1 - _overhead(bench, _planted(tugcode, RESTLESS), 1, "planted")
     print(f"\n{broken} budgets broken" if broken else "\nevery budget is kept")
     return 1 if broken else 0
 
@@ -134,10 +139,10 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _planted(tugcode: Path) -> Path:
+def _planted(tugcode: Path, fault: str) -> Path:
     shebang, rest = tugcode.read_text().split("\n", 1)
     slow = tugcode.with_name("tugcode-slow")
-    slow.write_text(f"{shebang}\n{PLANTED}{rest}")
+    slow.write_text(f"{shebang}\n{fault}{rest}")
     slow.chmod(0o755)
     return slow
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     Data = dict[str, object]
 
 
+_LISTING = ("rev-list", "--topo-order", "--reverse", "--stdin")
 #: So long another git may keep the index locked.
 LOCK_SECONDS = 5.0
 
@@ -74,15 +75,27 @@ def _lacking(top: str, commits: Sequence[str]) -> dict[str, int]:
     """Which of the commits HEAD does not have, with their order; unknown ones come last."""
     if not commits:
         return {}
+    # Git refuses commits that it does not know, which is rare: only then they are looked for.
+    unknown: set[str] = set()
+    done = git.attempt(*_LISTING, cwd=top, given=_beyond_head(commits))
+    out = done.out.split()
+    if done.status:
+        unknown = _unknown(top, commits)
+        known = [commit for commit in commits if commit not in unknown]
+        out = git.run(*_LISTING, cwd=top, given=_beyond_head(known)).split()
+    order = {commit: number for number, commit in enumerate(out)}
+    wanted = {commit: order[commit] for commit in commits if commit in order}
+    return wanted | {commit: len(out) for commit in unknown}
+
+
+def _beyond_head(commits: Iterable[str]) -> str:
+    return "".join(f"{commit}\n" for commit in [*commits, "^HEAD"])
+
+
+def _unknown(top: str, commits: Iterable[str]) -> set[str]:
     asked = "".join(f"{commit}\n" for commit in commits)
     listed = git.run("cat-file", "--batch-check=%(objectname)", cwd=top, given=asked)
-    unknown = {line.split()[0] for line in listed.splitlines() if line.endswith(" missing")}
-    known = [commit for commit in commits if commit not in unknown]
-    given = "".join(f"{commit}\n" for commit in [*known, "^HEAD"])
-    out = git.run("rev-list", "--topo-order", "--reverse", "--stdin", cwd=top, given=given).split()
-    order = {commit: number for number, commit in enumerate(out)}
-    wanted = {commit: order[commit] for commit in known if commit in order}
-    return wanted | {commit: len(out) for commit in unknown}
+    return {line.split()[0] for line in listed.splitlines() if line.endswith(" missing")}
 
 
 def sync(store: Store, plan: str, *, at: str) -> Data:
@@ -161,9 +174,19 @@ class _Preview:
 
     def run(self, wanted: list[Data]) -> str:
         """The commit that has all of them."""
+        tips = self._tips([str(each["commit"]) for each in wanted])
         for each in wanted:
-            self.head = self._with(str(each["commit"]), str(each["step_anchor"]))
+            if each["commit"] in tips:
+                self.head = self._with(str(each["commit"]), str(each["step_anchor"]))
         return self.head
+
+    def _tips(self, commits: list[str]) -> list[str]:
+        """Those that no other of them brings along: the rest needs no merge of its own."""
+        if len(commits) < 2:
+            return commits
+        done = git.attempt("merge-base", "--independent", *commits, cwd=self.top)
+        # One that git does not know is refused when its turn comes.
+        return commits if done.status else done.out.split()
 
     def _with(self, commit: str, anchor: str) -> str:
         kin = git.attempt("merge-base", self.head, commit, cwd=self.top)
