@@ -45,12 +45,20 @@ SCRIPT = """\
 role = "coder"
 step = "step-3"
 times = 1
-do = [{{ write = "shelf/step-3.py", text = "half of it" }}, {{ touch = "{met}" }}, {{ die = "KILL" }}]
+do = [
+  {{ write = "shelf/step-3.py", text = "half of it" }},
+  {{ touch = "{met}" }},
+  {{ die = "KILL" }},
+]
 
 [[rule]]
 role = "coder"
 step = "step-2"
-do = [{{ wait_for = "{met}" }}, {{ take_ms = {pace} }}, {{ write = "shelf/{{step}}.py", text = "done\\n" }}]
+do = [
+  {{ wait_for = "{met}" }},
+  {{ take_ms = {pace} }},
+  {{ write = "shelf/{{step}}.py", text = "round {{round}}\\n" }},
+]
 
 [[rule]]                       # the reviewer of step 4 wants a change
 role = "reviewer"
@@ -64,7 +72,12 @@ answer = {{ recommendation = "REVISE", summary = "", issues = [
 role = "reviewer"
 step = "step-6"
 do = [{{ take_ms = {pace} }}]
-verdicts = [{{ kind = "checkpoint", ordinal = 1, verdict = "UNVERIFIED", reason = "needs a neighbour" }}]
+
+[[rule.verdicts]]
+kind = "checkpoint"
+ordinal = 1
+verdict = "UNVERIFIED"
+reason = "needs a neighbour"
 
 [[rule]]                       # step 8 only looks
 role = "coder"
