@@ -31,13 +31,14 @@ def directory(repo: Repository, path: str, branch: str) -> None:
 
 def verify(repo: Repository, path: str, branch: str, start: str) -> None:
     """What git made is what was asked for: a half-made one acts on the repository around."""
-    found = git.run("rev-parse", "--show-toplevel", "HEAD", cwd=path)
-    on = git.run("symbolic-ref", "HEAD", cwd=path)
+    asked = ("rev-parse", "--show-toplevel", "HEAD", "--symbolic-full-name", "HEAD")
+    found = git.run(*asked, cwd=path)
     marked = os.path.isfile(os.path.join(path, ".git"))
-    if not marked or found != f"{path}\n{start}\n":
+    if not marked or not found.startswith(f"{path}\n{start}\n"):
         raise NotMade(path, reason="git made something else than a worktree there")
-    if on != f"refs/heads/{branch}\n":
-        raise NotMade(path, reason=f"it is on {on.strip()}")
+    on = found.splitlines()[-1]
+    if on != f"refs/heads/{branch}":
+        raise NotMade(path, reason=f"it is on {on}")
     # Refused where the way back is not to be found: no command would work there.
     if repository.containing(path).root != repo.root:
         raise NotMade(path, reason="it leads to another main worktree")

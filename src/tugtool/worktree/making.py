@@ -288,12 +288,18 @@ class _Making:
 
     def _init(self) -> None:
         order, key = self.order, self.order.file.key
-        commit = base.base_commit(self.repo, key, revision=self.start)
+        commit = self._known_base() or base.base_commit(self.repo, key, revision=self.start)
         state.init(
             self.store, key, order.parsed, text=order.text, hash=order.hash, base_commit=commit
         )
         with self.store.write(key) as tx:
             tx.run(sql_git.SET_BASE, base_commit=commit)
+
+    def _known_base(self) -> str | None:
+        """Where the plan was brought from, if an earlier worktree has found out."""
+        with self.store.read(self.order.file.key) as tx:
+            row = tx.first(sql.PLAN)
+        return None if row is None else row["base_commit"]
 
     def _record(self) -> Row:
         key, name = self.order.file.key, storable(self.path)
