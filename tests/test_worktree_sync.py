@@ -153,6 +153,18 @@ def test_what_a_dependency_was_built_on_comes_along(yard):
     assert all(has(paths[2], commit) for commit in commits)
 
 
+def test_a_commit_that_another_brings_along_gets_no_merge_of_its_own(yard):
+    yard = yard("1", "2 < 1", "3", "4 < 1 2 3")
+    first, second = (yard.create("--new") for _ in range(2))
+    done = [yard.do(first, "step-1", {"one": "1"}), yard.do(first, "step-2", {"two": "2"})]
+    yard.do(second, "step-3", {"three": "3"})
+    yard.ok("state", "claim", "work", at=second)
+    merged = yard.ok("worktree", "sync", "work", at=second)["merged"]
+    assert [each["commit"] for each in merged] == done
+    assert git("log", "--merges", "--format=%s", cwd=second) == f"Merge step-2 of {KEY}\n"
+    assert all(has(second, commit) for commit in done)
+
+
 def test_a_conflict_names_the_files_and_the_step_and_changes_nothing(spread):
     yard, paths, commits = spread({"one": "1", "same\nö": "1\n"}, {"same\nö": "2\n", "b": "2"})
     yard.ok("state", "claim", "work", at=paths[2])
