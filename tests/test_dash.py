@@ -596,8 +596,15 @@ def _stands_at(pid: int, path: Path) -> bool:
     opened = Path(f"/proc/{pid}/fd")
     if not opened.exists():
         return not Path("/proc/self").exists()
-    found = [opened / name for name in os.listdir(opened)]
-    return any(os.path.realpath(each) == str(path) for each in found)
+    return str(path) in map(_leads_to, opened.iterdir())
+
+
+def _leads_to(descriptor: Path) -> str:
+    """What a process has open there; nothing, if it has just closed it."""
+    try:
+        return os.readlink(descriptor)
+    except FileNotFoundError:
+        return ""
 
 
 @pytest.mark.parametrize("command", ["commit", "join", "release"])
