@@ -1,5 +1,6 @@
 """Reconcile: what git proves to be done is done, and nothing else."""
 
+import shutil
 import subprocess
 
 import pytest
@@ -65,6 +66,21 @@ def test_everything_comes_back_before_a_merge(work):
     work.reconcile()
     assert work.done() == commits
     assert work.rows("select status from plans") == [{"status": "done"}]
+
+
+def test_who_records_a_plan_anew_that_has_branches_is_told_of_them(work, tugcode):
+    work = work("1 tt", "2 t", "3 te")
+    _three_branches(work)
+    for path in (work.repo.path / ".tugtool").glob("state.*"):
+        path.unlink()
+    shutil.rmtree(work.repo.path / ".git" / "tugtool")
+    hint = "tugcode state reconcile .tugtool/tugplan-work.md --dry-run"
+    done = tugcode("-C", work.repo.path, "state", "init", "work", "--json")
+    (issue,) = [each for each in done.envelope()["issues"] if each["code"] == "W106"]
+    assert issue["hint"] == hint
+    assert "tugplan/work-20260221" in issue["message"]
+    done = tugcode("-C", work.repo.path, "state", "init", "work", "--json")
+    assert done.envelope()["issues"] == []
 
 
 def test_everything_comes_back_after_a_plain_merge(work):

@@ -102,4 +102,11 @@ select number, worktree, salvage_ref
  order by number desc
 """
 
+# Whoever claims again comes after itself; what another worktree committed is still wanted.
+ATTEMPT_ELSEWHERE = """
+select worktree from attempts
+ where plan_path = :plan and step_anchor = :anchor and number < :number and worktree <> :owner
+ order by number desc limit 1
+"""
+
 SALVAGED_AS = "select * from attempts where salvage_ref = :salvage_ref"
