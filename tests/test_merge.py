@@ -147,6 +147,37 @@ def test_a_plan_that_is_reopened_and_done_again_can_be_merged_again(done):
     assert work.branches() == ["main"]
 
 
+@pytest.mark.parametrize("first", [["--squash"], []], ids=["squashed", "plain"])
+def test_a_squash_after_a_reopening_speaks_for_the_step_as_it_is_now(done, first):
+    """The base has a commit of the attempt that was rejected, which speaks for that one only."""
+    work = done(PAIR, 1, 2, 1)
+    work.merge(*first)
+    before = work.done()
+    assert work.run("state", "reopen", "work", "step-3", "--reason", "bad").status == 0
+    tree = work.branch(3, row=True)
+    work.finish("step-3", work.commit(tree, "step-3", attempt=2), tree)
+    data = work.merge("--squash")
+    assert work.set("step-3", 2) in work.repo.git("log", "-1", "--format=%B")
+    assert "* step-3: " in work.repo.git("log", "-1", "--format=%b")
+    expected = {**before, "step-3": data["merged_commit"]}
+    assert work.done() == expected
+    assert work.reconcile()["skipped_count"] == 0
+    work.lose()
+    work.reconcile()
+    assert work.done() == expected
+
+
+def test_a_second_attempt_that_changes_nothing_is_on_the_base_after_the_merge_too(done):
+    work = done(("1",), 1)
+    work.merge()
+    assert work.run("state", "reopen", "work", "step-1", "--reason", "bad").status == 0
+    tree = work.branch(2, row=True)
+    again = work.record(tree, f"Nothing was bad\n\n{work.set('step-1', 2)}")
+    work.finish("step-1", again, tree)
+    work.merge()
+    assert work.is_on_main(again)
+
+
 def test_an_unfinished_plan_is_refused_with_the_reason(done):
     work = done(("1", "2"), 1)
     assert "only a done plan is merged; not completed: step-2" in work.refuses()

@@ -153,8 +153,7 @@ def _refuse_stray_steps(found: Evidence) -> None:
     coming = history.reachable(found.inside, tips)
     for step in found.facts.steps:
         anchor, hash_ = step["anchor"], step["commit_hash"]
-        known = anchor in found.proofs and found.proofs[anchor].on_base
-        if hash_ is None or hash_ in coming or known:
+        if hash_ is None or hash_ in coming or found.is_on_base(step):
             continue
         if not _has(found, tips, hash_):
             stray[anchor] = hash_
@@ -172,12 +171,8 @@ def _has(found: Evidence, tips: list[str], hash_: str) -> bool:
 
 def _carried(found: Evidence) -> list[str]:
     """The steps that the squashed commit has to speak for: all that have none on the base."""
-    return [
-        step["anchor"]
-        for step in found.facts.steps
-        if step["parent_anchor"] is None
-        and not (step["anchor"] in found.proofs and found.proofs[step["anchor"]].on_base)
-    ]
+    steps = [step for step in found.facts.steps if step["parent_anchor"] is None]
+    return [step["anchor"] for step in steps if not found.is_on_base(step)]
 
 
 def _squash_message(facts: Facts, carried: list[str]) -> str:
