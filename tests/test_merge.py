@@ -347,6 +347,31 @@ def test_a_step_whose_commit_is_on_no_branch_of_the_plan_is_not_left_behind(done
     assert "step-2 (abababababab)" in work.refuses()
 
 
+def test_a_stray_commit_that_was_saved_is_named_with_its_ref(done):
+    work = done(("1", "2"), 1)
+    tree = work.repo.linked(work.repo.path / ".tugtree" / "red", "red")
+    stray = work.commit(tree, "step-2")
+    work.finish("step-2", stray, tree)
+    work.repo.git("update-ref", "refs/tug/salvage/work/x", stray)
+    assert f"step-2 ({stray[:12]}, saved as refs/tug/salvage/work/x)" in work.refuses()
+    hint = work.run("merge", "work", "--json").envelope()["issues"][0]["hint"]
+    assert hint == f"git for-each-ref --contains {stray}"
+    assert "refs/tug/salvage/work/x" in work.repo.git(*hint.split()[1:])
+
+
+@pytest.mark.parametrize("words", [[], ["--squash"]], ids=["plain", "squashed"])
+def test_what_was_squashed_by_hand_and_cleaned_up_is_not_stray(done, words):
+    """Nothing but its content says that it has landed."""
+    work = done(("1", "2"), 1)
+    work.git(work.repo.path, "merge", "--quiet", "--squash", "tugplan/work-20260221")
+    work.record(work.repo.path, "By hand")
+    assert work.run("worktree", "cleanup", "--json").data["removed"] != []
+    tree = work.branch(2, row=True)
+    work.finish("step-2", work.commit(tree, "step-2"), tree)
+    work.merge(*words)
+    work.ends_well()
+
+
 def test_a_step_that_was_on_main_before_the_plan_s_base_is_not_stray(done):
     work = done(("1", "2"), 1)
     work.finish("step-2", work.repo.git("rev-list", "--max-parents=0", "HEAD").strip())

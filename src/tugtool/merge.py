@@ -7,7 +7,7 @@ merge that was stopped is finished by the next one.
 
 from __future__ import annotations
 
-from tugtool import crash, git, history, mainline, tidying, trailers
+from tugtool import crash, git, history, landed, mainline, salvage, tidying, trailers
 from tugtool.errors import listing, quoted
 from tugtool.evidence import Evidence
 from tugtool.git_errors import MergeRefused
@@ -158,15 +158,29 @@ def _refuse_stray_steps(found: Evidence) -> None:
         if not _has(found, tips, hash_):
             stray[anchor] = hash_
     if stray:
-        named = listing([f"{anchor} ({hash_[:12]})" for anchor, hash_ in stray.items()])
-        reason = f"commits of completed steps are on none of its branches: {named}"
-        hint = f"git branch --all --contains {next(iter(stray.values()))}"
+        root = found.land.root
+        named = [f"{anchor} ({hash_[:12]}{_saved(root, hash_)})" for anchor, hash_ in stray.items()]
+        reason = f"commits of completed steps are on none of its branches: {listing(named)}"
+        hint = f"git for-each-ref --contains {next(iter(stray.values()))}"
         raise MergeRefused(plan, reason=reason, hint=hint, commits=stray)
 
 
 def _has(found: Evidence, tips: list[str], hash_: str) -> bool:
-    root = found.land.root
-    return is_commit(root, hash_) and any(is_ancestor(root, hash_, tip) for tip in tips)
+    """Whether one of the tips has a commit, or the base branch what is in it."""
+    root, base = found.land.root, found.base_tip
+    if not is_commit(root, hash_):
+        return False
+    if any(is_ancestor(root, hash_, tip) for tip in tips):
+        return True
+    # Squashed or rebased by somebody, without our trailers.
+    return base is not None and landed.has_landed(root, hash_, base)
+
+
+def _saved(root: str, hash_: str) -> str:
+    """Where a commit is that was saved when its worktree went; git may not even have it."""
+    words = ("for-each-ref", "--contains", hash_, "--format=%(refname)", f"{salvage.PREFIX}/")
+    refs = git.attempt(*words, cwd=root).out.splitlines()
+    return f", saved as {refs[0]}" if refs else ""
 
 
 def _carried(found: Evidence) -> list[str]:
