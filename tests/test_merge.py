@@ -8,6 +8,7 @@ import signal
 import pytest
 
 from conftest import Repo, git
+from racing import stands_at, until
 from state_fixtures import KEY
 from tugtool import crash
 from tugtool.state import merging
@@ -43,6 +44,10 @@ class Merging(Work):
         assert done.codes == ["E062"], done.out
         assert self.everything() == before
         return done.envelope()["issues"][0]["message"]
+
+    def hint(self, *words: str) -> str:
+        """What a refused merge suggests."""
+        return self.run("merge", "work", *words, "--json").envelope()["issues"][0]["hint"]
 
     def everything(self) -> tuple:
         refs = self.repo.git("for-each-ref")
@@ -354,7 +359,7 @@ def test_a_stray_commit_that_was_saved_is_named_with_its_ref(done):
     work.finish("step-2", stray, tree)
     work.repo.git("update-ref", "refs/tug/salvage/work/x", stray)
     assert f"step-2 ({stray[:12]}, saved as refs/tug/salvage/work/x)" in work.refuses()
-    hint = work.run("merge", "work", "--json").envelope()["issues"][0]["hint"]
+    hint = work.hint()
     assert hint == f"git for-each-ref --contains {stray}"
     assert "refs/tug/salvage/work/x" in work.repo.git(*hint.split()[1:])
 
@@ -727,6 +732,53 @@ def test_a_dry_run_after_a_crash_shows_what_is_left_and_does_nothing(done):
     assert work.everything() == before
 
 
+@pytest.mark.parametrize("point", ["merge.advanced", "join.advanced"])
+def test_a_dry_run_names_the_command_that_goes_on_with_what_was_stopped(done, point):
+    work = done(("1",), 1)
+    if point == "merge.advanced":
+        words, again = ("merge", "work"), f"tugcode merge {KEY}"
+    else:
+        words, again = ("dash", "join", "fix"), "tugcode dash join fix"
+        assert work.run("dash", "create", "fix").status == 0
+        (work.repo.path / ".tugtree" / "tugdash__fix" / "x").write_text("x")
+        assert work.run("dash", "commit", "fix", "--message", "m").status == 0
+    assert work.process(*words, crash=point).returncode == -9
+    assert "was stopped while it changed files" in work.refuses("--dry-run")
+    assert work.hint("--dry-run") == again
+    assert work.run(*again.split()[1:]).status == 0
+    assert work.run("merge", "work", "--dry-run").status == (1 if "merge" in point else 0)
+
+
+def test_another_plan_s_merge_that_was_stopped_is_the_one_to_go_on_with(done):
+    work = done(("1",), 1)
+    work.repo.plan("next", "# Next\n\n### Step 1: x\n")
+    assert work.run("state", "init", "next").status == 0
+    assert work.process("merge", "work", crash="merge.advanced").returncode == -9
+    answer = work.run("merge", "next", "--dry-run", "--json")
+    assert answer.envelope()["issues"][0]["hint"] == f"tugcode merge {KEY}"
+
+
+def test_a_merge_that_comes_while_another_is_at_work_waits_for_it(done):
+    work = done(("1",), 1, **{"step-1": {"slow.txt": "x\n"}})
+    inner = work.repo.path / ".git"
+    (inner / "info" / "attributes").write_text("slow.txt filter=slow\n")
+    for name in ("reached", "go"):
+        os.mkfifo(inner / name)
+    gate = f"echo > '{inner}/reached'; cat '{inner}/go' > /dev/null; cat"
+    work.repo.git("config", "filter.slow.smudge", gate)
+    first = work.start("merge", "work", "--json")
+    (inner / "reached").read_text()
+    second = work.start("merge", "work", "--json")
+    lock = inner / "tugtool" / "worktrees.lock"
+    until(lambda: second.poll() is not None or stands_at(second.pid, lock))
+    (inner / "go").write_text("")
+    (out, _), (late, _) = first.communicate(), second.communicate()
+    assert (first.returncode, second.returncode) == (0, 1), out + late
+    commit = json.loads(out)["data"]["merged_commit"]
+    assert f"it has been merged, as {commit}" in json.loads(late)["issues"][0]["message"]
+    work.ends_well()
+
+
 SLOW = {f"step-{n}": {f"{n}-{i}.txt": f"{n} {i}\n" * 50 for i in range(9)} for n in (1, 2)}
 
 
@@ -743,8 +795,8 @@ def stopped(done):
         work.repo.git("config", "filter.slow.smudge", f"{wait}; cat")
         busy = work.start("merge", "work", apart=True)
         (inner / "reached").read_text()
-        # Another merge that comes now leaves everything to this one.
-        assert f"is under way, process {busy.pid}" in work.refuses()
+        # Whoever only looks does not wait for this one, and says that it is at work.
+        assert f"is under way, process {busy.pid}" in work.refuses("--dry-run")
         os.killpg(busy.pid, signal.SIGKILL)
         busy.communicate()
         return work
@@ -762,6 +814,7 @@ def test_a_git_that_is_killed_while_it_changes_files_is_gone_on_with(stopped):
     assert 0 < len(half_way(work)) < 18
     (work.repo.path / half_way(work)[0]).write_text("1 0\n1 0\n1")
     assert "was stopped while it changed files" in work.refuses("--dry-run")
+    assert work.hint("--dry-run") == f"tugcode merge {KEY}"
     work.merge()
     work.ends_well()
     assert len(half_way(work)) == 18

@@ -7,15 +7,20 @@ merge that was stopped is finished by the next one.
 
 from __future__ import annotations
 
-from tugtool import crash, git, history, landed, mainline, salvage, tidying, trailers
+import json
+from contextlib import contextmanager
+
+from tugtool import advancing, crash, git, history, landed, mainline, salvage, tidying, trailers
 from tugtool.errors import listing, quoted
 from tugtool.evidence import Evidence
 from tugtool.git_errors import MergeRefused
 from tugtool.rehearsal import Rehearsal, commit, is_ancestor, is_commit
-from tugtool.state import merging, record
+from tugtool.state import dashing, merging, record
+from tugtool.worktree import survey
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from tugtool.repository import Repository
@@ -38,8 +43,24 @@ def merge(
     if repo.worktree != repo.root:
         reason = f"this is {repo.worktree}, and merging is done in the main worktree, {repo.root}"
         raise MergeRefused(plan, reason=reason, hint=f"cd {quoted(repo.root)}")
+    if dry_run:
+        return _merge(repo, store, plan, squash=squash, dry_run=True, actor=actor)
+    # One at a time: whoever comes second finds what the first has done.
+    with _alone(repo):
+        return _merge(repo, store, plan, squash=squash, dry_run=False, actor=actor)
+
+
+def _merge(
+    repo: Repository,
+    store: Store,
+    plan: str,
+    *,
+    squash: bool,
+    dry_run: bool,
+    actor: str | None,
+) -> Data:
     facts, begun = merging.facts(store, plan, repo.root)
-    _recover(repo, plan, dry_run=dry_run)
+    _recover(repo, store, plan, begun, dry_run=dry_run)
     left_off = _left_off(repo, plan, begun)
     if left_off is not None:
         script, resumed = left_off, True
@@ -59,27 +80,37 @@ def merge(
 
 def settle(repo: Repository, store: Store, plan: str, *, actor: str | None = None) -> bool:
     """Finish a merge that was stopped after it had moved the base branch; else forget it."""
-    facts, begun = merging.facts(store, plan, repo.root)
-    if begun is None:
-        return True
     if repo.worktree != repo.root:
         reason = f"it is finished in the main worktree, {repo.root}"
         raise MergeRefused(plan, reason=reason, hint=f"cd {quoted(repo.root)}")
-    _recover(repo, plan, dry_run=False)
-    script = _left_off(repo, plan, begun)
-    if script is None:
-        merging.give_up(store, plan, repo.root, begun["detail"])
-        return False
-    _conclude(repo, store, facts, script, actor)
-    return True
+    with _alone(repo):
+        facts, begun = merging.facts(store, plan, repo.root)
+        if begun is None:
+            return True
+        _recover(repo, store, plan, begun, dry_run=False)
+        script = _left_off(repo, plan, begun)
+        if script is None:
+            merging.give_up(store, plan, repo.root, begun["detail"])
+            return False
+        _conclude(repo, store, facts, script, actor)
+        return True
+
+
+@contextmanager
+def _alone(repo: Repository) -> Iterator[None]:
+    """While nobody else merges, joins, or makes or removes worktrees."""
+    queue = survey.lock(repo)
+    queue.enter()
+    try:
+        yield
+    finally:
+        queue.leave()
 
 
 def _left_off(repo: Repository, plan: str, begun: Row | None) -> Data | None:
     """The merge that was begun, if the base branch has moved and the rest is to be done."""
     if begun is None:
         return None
-    import json
-
     script: Data = json.loads(begun["detail"])
     if not mainline.Step(script["base_branch"], begun["head"], script["result"]).is_taken(repo):
         return None
@@ -90,13 +121,26 @@ def _left_off(repo: Repository, plan: str, begun: Row | None) -> Data | None:
     return script
 
 
-def _recover(repo: Repository, plan: str, *, dry_run: bool) -> None:
+def _recover(
+    repo: Repository, store: Store, plan: str, begun: Row | None, *, dry_run: bool
+) -> None:
     """Finish or undo what a git that was stopped has left in the main worktree."""
 
     def refuse(reason: str, hint: str, **facts: object) -> MergeRefused:
         return MergeRefused(plan, reason=reason, hint=hint, **facts)
 
-    mainline.recover(repo, refuse, dry_run=dry_run)
+    again = _again(repo, store, begun, plan) if dry_run else None
+    mainline.recover(repo, refuse, only_look=again)
+
+
+def _again(repo: Repository, store: Store, begun: Row | None, plan: str) -> str:
+    """The command that goes on with whatever was stopped while it moved the main worktree."""
+    left = advancing.left_off(repo.root, repo.common_dir)
+    for row in dashing.intents(store, "join") if left is not None else ():
+        script = json.loads(row["detail"])
+        if left is not None and script["result"] == left.result:
+            return f"tugcode dash join {quoted(script['name'])}"
+    return f"tugcode merge {quoted(plan if begun is None else begun['plan_path'])}"
 
 
 def _refuse_unfit(facts: Facts) -> None:
