@@ -283,6 +283,18 @@ def test_conflicts_are_found_before_anything_is_touched(done):
     assert "cannot be merged" in work.run("merge", "work", "--dry-run").out
 
 
+def test_a_conflict_is_resolved_on_the_branch_that_is_named(done):
+    """As docs/git.md says."""
+    files = {"step-1": {"code.py": "one\n"}, "step-2": {"code.py": "two\n"}}
+    work = done(("1", "2"), 1, 2, **files)
+    assert "tugplan/work-20260222 in code.py" in work.refuses()
+    tree = work.repo.path / ".tugtree" / "tugplan__work-20260222"
+    work.git(tree, "merge", "--quiet", "--strategy=ours", "--no-edit", "tugplan/work-20260221")
+    work.merge()
+    work.ends_well()
+    assert (work.repo.path / "code.py").read_text() == "two\n"
+
+
 def test_a_dry_run_changes_nothing(done):
     work = done(PAIR, 1, 2, 3)
     before = work.everything()
