@@ -71,6 +71,22 @@ def until(condition: Callable[[], bool], seconds: float = 10) -> None:
         time.sleep(0.001)  # between two looks; nothing depends on how long it is
 
 
+def stands_at(pid: int, path: Path) -> bool:
+    """Whether a process has a file or directory open; where nobody can see that, it is believed."""
+    opened = Path(f"/proc/{pid}/fd")
+    if not opened.exists():
+        return not Path("/proc/self").exists()
+    return str(path) in map(_leads_to, opened.iterdir())
+
+
+def _leads_to(descriptor: Path) -> str:
+    """What a process has open there; nothing, if it has just closed it."""
+    try:
+        return os.readlink(descriptor)
+    except FileNotFoundError:
+        return ""
+
+
 HEAD = """\
 ## Phase 1.0: Race {#phase-race}
 

@@ -118,7 +118,10 @@ SIDEWAYS = {
     ),
     "evidence": ("base", "branches", "history", "state", "trailers"),
     "history": ("trailers",),
-    "merge": ("evidence", "history", "mainline", "rehearsal", "state", "tidying", "trailers"),
+    "merge": (
+        *("advancing", "evidence", "history", "landed", "mainline", "rehearsal", "salvage"),
+        *("state", "tidying", "trailers", "worktree"),
+    ),
     "reconcile": ("evidence", "state"),
     "landed": ("blend",),
     "rehearsal": ("blend", "branches", "evidence", "state"),

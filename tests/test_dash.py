@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Repo, git, hold_against_schemas
+from racing import stands_at
 from worktree_fixtures import IDENTITY, answered, fsck, process
 
 # -- create ----------------------------------------------------------------------------
@@ -591,22 +592,6 @@ def _gate(field, name: str) -> tuple[Path, Path]:
     return said, wait
 
 
-def _stands_at(pid: int, path: Path) -> bool:
-    """Whether a process has a directory open; where nobody can see that, it is believed."""
-    opened = Path(f"/proc/{pid}/fd")
-    if not opened.exists():
-        return not Path("/proc/self").exists()
-    return str(path) in map(_leads_to, opened.iterdir())
-
-
-def _leads_to(descriptor: Path) -> str:
-    """What a process has open there; nothing, if it has just closed it."""
-    try:
-        return os.readlink(descriptor)
-    except FileNotFoundError:
-        return ""
-
-
 @pytest.mark.parametrize("command", ["commit", "join", "release"])
 def test_who_comes_while_a_commit_runs_waits_for_it(field, command):
     field.dash("fix")
@@ -617,7 +602,7 @@ def test_who_comes_while_a_commit_runs_waits_for_it(field, command):
     words = {"commit": ("--message", "second"), "join": (), "release": ("--force",)}[command]
     second = process(field.root, "dash", command, "fix", *words)
     (field.root / ".git" / "hooks" / "pre-commit").unlink()
-    while second.poll() is None and not _stands_at(second.pid, field.place()):
+    while second.poll() is None and not stands_at(second.pid, field.place()):
         pass
     assert second.poll() is None
     wait.write_text("go")

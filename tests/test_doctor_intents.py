@@ -250,6 +250,7 @@ def test_a_merge_that_was_stopped_is_named_and_finished_or_forgotten(clinic, poi
     crashed(c.root, point, "merge", "work")
     (finding,) = c.findings()["intents"]
     assert finding["message"].startswith(f"the merge of {KEY} did not come to its end")
+    assert finding["hint"] == "tugcode doctor --fix"
     (finding,) = c.findings("--fix")["intents"]
     assert finding["fixed"], finding
     assert c.rows("select * from intents") == []

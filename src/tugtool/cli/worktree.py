@@ -152,7 +152,8 @@ def _facts(tree: Mapping[str, Any]) -> list[str]:
     elif tree["clean"]:
         lines.append("clean")
     else:
-        lines.append(f"{tree['changed_files']} files not committed")
+        number = tree["changed_files"]
+        lines.append(f"{number} file{'s' * (number != 1)} not committed")
     for step in tree["held_steps"]:
         until = f"until {step['lease_expires_at']}" if step["lease"] == "live" else step["lease"]
         lines.append(f"holds {step['step_anchor']} of {step['plan_path']}, {until}")

@@ -105,7 +105,7 @@ def _merge(patient: Patient, row: Row) -> Finding:
         return "finished" if done else "forgotten: nothing had moved"
 
     said = f"the merge of {plan} did not come to its end; the next one finishes it"
-    return warning(said, hint=f"tugcode merge {quoted(plan)} --dry-run", mend=mend)
+    return warning(said, hint="tugcode doctor --fix", mend=mend)
 
 
 def _of_dash(patient: Patient, row: Row) -> Finding:

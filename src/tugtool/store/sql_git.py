@@ -58,6 +58,15 @@ select anchor, attempt, lease_expires_at, status, step_index
  order by step_index
 """
 
+# Also those that are gone.
+WORKED_IN = """
+select worktree as path from attempts where plan_path = :plan
+union
+select completed_by as path from steps where plan_path = :plan and completed_by is not null
+union
+select claimed_by as path from steps where plan_path = :plan and claimed_by is not null
+"""
+
 SET_SALVAGE = """
 update attempts
    set salvage_ref = :salvage_ref
