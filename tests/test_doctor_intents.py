@@ -44,8 +44,6 @@ def test_a_commit_that_was_killed_is_finished_or_undone_as_git_says(bench, point
     assert b.intents() == held
     (finding,) = intents(b, "--fix")
     assert finding["fixed"], finding
-    # What was added stays in the index until the next commit, which adds everything.
-    b.git("reset", "--quiet")
     after = ended(b)
     assert after["intents"] == []
     if point in COMMITTED:
@@ -57,8 +55,31 @@ def test_a_commit_that_was_killed_is_finished_or_undone_as_git_says(bench, point
         assert "undone: git has no commit of it" in finding["outcome"]
         assert b.entries() == entries
         assert after == before
-    assert not (b.repo.path / ".git/worktrees/red/tugtool-index").exists()
+    assert not list((b.repo.path / ".git/worktrees/red").glob("tugtool-index*"))
     assert intents(b) == []
+
+
+@pytest.mark.parametrize("limits", LIMITS)
+def test_undoing_a_commit_leaves_what_others_have_added_since_but_not_our_log(bench, limits):
+    b = begun(bench, limits)
+    b.git("add", "code.py")
+    b.crash("commit.added", "step-2")
+    b.write({"later": "x\n"})
+    b.git("add", "later")
+    intents(b, "--fix")
+    status = b.git("status", "--porcelain").splitlines()
+    assert status == ["M  code.py", "A  later", "A  two"]
+
+
+def test_undoing_a_commit_puts_the_index_back_though_somebody_has_looked(bench):
+    b = begun(bench, "plain")
+    b.git("add", "code.py")
+    before = b.git("status", "--porcelain")
+    b.crash("commit.added", "step-2")
+    os.utime(b.red / "two")
+    b.git("update-index", "--refresh")
+    intents(b, "--fix")
+    assert b.git("status", "--porcelain") == before == "M  code.py\n?? two\n"
 
 
 @pytest.mark.parametrize("point", COMMIT_POINTS)
@@ -315,6 +336,7 @@ def test_a_round_that_was_being_committed_is_recorded_if_git_has_it(clinic, poin
     crashed(c.root, point, "dash", "commit", "fix", "--message", "x")
     assert "dash commit of fix did not come to its end" in c.one("intents")["message"]
     c.mends("intents")
+    assert tree.git("diff", "--cached", "--name-only") == ""
     rounds = c.rows("select commit_hash from dash_rounds")
     made = [{"commit_hash": tree.git("rev-parse", "HEAD").strip()}]
     assert rounds == (made if point == "round.committed" else [])
