@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from tugtool import git, trailers
-from tugtool.errors import GitFailed
+from tugtool.errors import GitFailed, quoted
 from tugtool.git_errors import CommitRefused
 from tugtool.index import Index
 
@@ -51,7 +51,9 @@ class Tree:
         """E080, where a step's work cannot be committed."""
         for name, what in _UNDER_WAY.items():
             if os.path.lexists(os.path.join(self.git_dir, name)):
-                raise CommitRefused(self.top, f"has a {what} under way; it has to end first")
+                end = "; git commit ends it, once its conflicts are solved" if what == "merge" else ""
+                reason = f"has a {what} under way, which has to end first{end}"
+                raise CommitRefused(self.top, reason, hint=f"git -C {quoted(self.top)} status")
         if self.unmerged:
             names = ", ".join(self.unmerged[:8])
             raise CommitRefused(self.top, f"has unmerged files: {names}", files=self.unmerged)

@@ -7,6 +7,7 @@ import os
 from tugtool import base, git, landed, trailers
 from tugtool.doctor.finding import note, warning
 from tugtool.errors import quoted
+from tugtool.state import dashing
 from tugtool.store import sql, sql_doctor
 from tugtool.worktree import survey
 
@@ -167,6 +168,9 @@ def dashes(patient: Patient) -> Iterator[Finding]:
         rows = tx.all(sql_doctor.ACTIVE_DASHES)
     for row in rows:
         path = os.path.join(patient.repo.root, row["worktree"])
+        if dashing.intents(patient.store, "remove", path):
+            # On its way out, which `intents` tells of.
+            continue
         if not os.path.isdir(path):
             said = f"the dash {row['name']} is under way, and its worktree {path} is gone"
             yield warning(said, hint=f"tugcode dash show {row['name']}")
