@@ -51,8 +51,9 @@ class Tree:
         """E080, where a step's work cannot be committed."""
         for name, what in _UNDER_WAY.items():
             if os.path.lexists(os.path.join(self.git_dir, name)):
-                end = "; git commit ends it, once its conflicts are solved" if what == "merge" else ""
-                reason = f"has a {what} under way, which has to end first{end}"
+                reason = f"has a {what} under way, which has to end first"
+                if what == "merge":
+                    reason += "; git commit ends it, once its conflicts are solved"
                 raise CommitRefused(self.top, reason, hint=f"git -C {quoted(self.top)} status")
         if self.unmerged:
             names = ", ".join(self.unmerged[:8])
