@@ -63,9 +63,10 @@ def test_the_same_name_again_is_the_same_dash(field):
     assert field.ok("dash", "create", "fix", "--base", "main")["description"] == "about it"
     assert len(field.rows("select * from dashes")) == 1
     field.repo.git("branch", "other")
-    assert "from main, not from other" in field.refused(
-        "E055", "dash", "create", "fix", "--base", "other"
-    )
+    words = ("dash", "create", "fix", "--base")
+    said = "there is a dash fix already: it is active, and comes from main, not from other"
+    assert field.refused("E055", *words, "other") == said
+    assert "nope" in field.refused("E031", *words, "nope")
 
 
 def test_another_base_is_where_it_begins(field):
@@ -338,7 +339,10 @@ def test_a_merge_under_way_has_to_end_first(field):
     field.repo.commit({"code.txt": "theirs\n"})
     with pytest.raises(Exception, match="merge"):
         git("merge", "main", cwd=path)
-    field.refused("E080", "dash", "commit", "fix", "--message", "m")
+    message = field.refused("E080", "dash", "commit", "fix", "--message", "m")
+    assert "git commit ends it, once its conflicts are solved" in message
+    (issue,) = field.run("dash", "commit", "fix", "--message", "m").envelope()["issues"]
+    assert issue["hint"] == f"git -C {path} status"
     field.refused("E057", "dash", "join", "fix")
 
 
@@ -352,6 +356,9 @@ def test_a_message_that_forges_our_trailers_is_refused(field, words):
     field.refused("E081", "dash", "commit", "fix", "--message", words)
     field.refused("E081", "dash", "commit", "fix", "--message", "m", "--summary", words)
     field.refused("E081", "dash", "join", "fix", "--message", words)
+    for command in ("commit", "join"):
+        (issue,) = field.run("dash", command, "fix", "--message", words).envelope()["issues"]
+        assert issue["hint"] == f"tugcode dash {command} --help"
     field.refused("E070", "dash", "commit", "fix")
 
 

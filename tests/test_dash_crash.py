@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -131,6 +133,24 @@ def test_after_a_crash_of_commit_nothing_is_lost_at_the_end(field, point, last):
     assert (tree["first"], tree["second"], tree["code.txt"]) == ("1", "2", "changed\n")
     assert len(field.show()["history"]) == (2 if made or last == "join" else 1)
     assert end(field)["intents"] == []
+
+
+def test_a_commit_that_was_killed_while_it_added_leaves_no_lock_behind(field):
+    field.dash()
+    Repo(field.place()).write({"new.txt": "new\n"})
+    words = ("dash", "commit", "fix", "--message", "x")
+    crashed(field.root, "round.intent", *words)
+    git_dir = field.root / ".git" / "worktrees" / "tugdash__fix"
+    code = (
+        "import os, sys\n"
+        "from tugtool import tree\n"
+        "assert tree.staging(sys.argv[1]).lock()\n"
+        "os._exit(9)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code, git_dir]).returncode == 9
+    assert (git_dir / "index.lock").exists()
+    assert field.ok(*words)["committed"] is True
+    assert not (git_dir / "index.lock").exists()
 
 
 # -- join ------------------------------------------------------------------------------

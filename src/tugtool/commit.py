@@ -285,8 +285,10 @@ def _complete(site: Site, intent: Intent, made: Commit) -> tuple[Data, TugError 
 def _settle(site: Site, intent: Intent, made: Commit | None) -> Data:
     """Bring an earlier commit of this worktree to its end; what was done."""
     if made is None:
-        intent.change.undo()
-        tree.forget_index(site.git_dir)
+        change = intent.change
+        change.undo()
+        paths = [log.PATH, *([change.archive] if change.archive else [])]
+        tree.undo_index(site.top, site.git_dir, change.entry.strip(), paths)
         intent.drop(site)
         done = "undone: git has no commit of it"
     else:

@@ -221,5 +221,5 @@ class MessageRefused(WorktreeError):
 
     code = "E081"
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason, hint="tugcode commit --help")
+    def __init__(self, reason: str, *, command: str = "commit") -> None:
+        super().__init__(reason, hint=f"tugcode {command} --help")
