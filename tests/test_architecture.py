@@ -114,7 +114,7 @@ SIDEWAYS = {
     "branches": ("base", "worktree"),
     "doctor": (
         *("base", "commit", "dash", "doctor", "init", "intent", "landed", "log", "merge"),
-        *("salvaging", "state", "worktree"),
+        *("salvaging", "state", "trailers", "worktree"),
     ),
     "evidence": ("base", "branches", "history", "state", "trailers"),
     "history": ("trailers",),

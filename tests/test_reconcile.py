@@ -570,7 +570,7 @@ def test_the_text_says_what_was_done_and_passed_over(work):
     first = work.commit(tree, "step-1")
     work.revert(tree, work.commit(tree, "step-2"))
     out = work.run("state", "reconcile", "work", "--dry-run").out
-    assert "3 commits read, 1 steps would be reconciled" in out
+    assert "3 commits read, 1 step would be reconciled" in out
     assert f"step-1: {first} (was pending)" in out
     assert "1 passed over" in out
     work.finish("step-1", work.base, tree)

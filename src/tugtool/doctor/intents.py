@@ -43,7 +43,7 @@ def open_intents(patient: Patient) -> Iterator[Finding]:
 def _is_under_way(row: Row, *, making: bool) -> bool:
     if row["kind"] == "commit":
         return intent.is_running(row)
-    return making and row["kind"] != "merge"
+    return making
 
 
 def _commit(patient: Patient, row: Row) -> Finding:
