@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -196,7 +197,7 @@ def test_what_a_command_leaves_running_is_stopped(desk, begun, line):
 
 # -- what the command does with its step -----------------------------------------------
 
-OURS = " ".join(TUGCODE)
+OURS = shlex.join(TUGCODE)
 
 
 def test_a_command_that_completes_its_step_is_left_alone(desk, begun):

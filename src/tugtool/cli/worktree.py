@@ -47,9 +47,9 @@ def worktree_create(call: Call) -> Answer:
 
 
 def _is_recorded(place: Place, plan: str) -> bool:
-    if not place.store.exists():
-        return False
     try:
+        if not place.store.exists():
+            return False
         with place.store.read(plan) as tx:
             return tx.first(sql.PLAN) is not None
     except DatabaseError:
