@@ -1,7 +1,6 @@
 """A process killed at each point of the commands about dashes: the next run mends it."""
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Repo, git
+from racing import kill_all
 from tugtool import crash
 from worktree_fixtures import crashed, fsck, process
 
@@ -239,8 +239,7 @@ def stopped(field):
     field.repo.git("config", "filter.slow.smudge", f"{wait}; cat")
     busy = process(field.root, "dash", "join", "fix", apart=True)
     (inner / "reached").read_text()
-    os.killpg(busy.pid, signal.SIGKILL)
-    busy.communicate()
+    kill_all(busy)
     assert field.repo.git("status", "--porcelain") != ""
     return field
 

@@ -1,7 +1,6 @@
 """Commands killed half-way: doctor names them, and --fix finishes or undoes what they began."""
 
 import os
-import signal
 import subprocess
 import sys
 
@@ -10,6 +9,7 @@ import pytest
 from commit_fixtures import Bench
 from conftest import Repo, git
 from doctor_fixtures import Clinic, harmless
+from racing import kill_all
 from state_fixtures import KEY
 from test_commit_crash import COMMITTED, LIMITS, begun, ended, same
 from test_commit_crash import POINTS as COMMIT_POINTS
@@ -130,8 +130,7 @@ def test_a_commit_that_is_under_way_is_nobody_s_business(bench):
         assert intents(b) == intents(b, "--fix") == []
         assert len(b.intents()) == 1
     finally:
-        os.killpg(at_it.pid, signal.SIGKILL)
-        at_it.communicate()
+        kill_all(at_it)
     (finding,) = intents(b)
     assert finding["fixable"]
 

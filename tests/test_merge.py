@@ -3,12 +3,11 @@
 import json
 import os
 import shutil
-import signal
 
 import pytest
 
 from conftest import Repo, git
-from racing import stands_at, until
+from racing import kill_all, stands_at, until
 from state_fixtures import KEY
 from tugtool import crash
 from tugtool.state import merging
@@ -815,8 +814,7 @@ def stopped(done):
         (inner / "reached").read_text()
         # Whoever only looks does not wait for this one, and says that it is at work.
         assert f"is under way, process {busy.pid}" in work.refuses("--dry-run")
-        os.killpg(busy.pid, signal.SIGKILL)
-        busy.communicate()
+        kill_all(busy)
         return work
 
     return make

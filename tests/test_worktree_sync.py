@@ -1,13 +1,13 @@
 """Dependency commits: claim lists what a branch lacks, sync brings it in or changes nothing."""
 
 import os
-import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from conftest import Repo, git
+from racing import kill_all
 from state_fixtures import KEY
 from worktree_fixtures import Yard, crashed, fsck, process
 
@@ -327,8 +327,7 @@ def test_a_git_that_is_killed_while_it_changes_files_is_gone_on_with(spread):
     busy = process(third, "worktree", "sync", apart=True)
     (inner / "reached").read_text()
     assert "sync under way" in yard.run("worktree", "sync", at=third).out
-    os.killpg(busy.pid, signal.SIGKILL)
-    busy.communicate()
+    kill_all(busy)
     got = sorted(path.name for path in third.glob("one-*.txt"))
     assert 0 < len(got) < 9
     (third / got[0]).write_text("theirs\n")
