@@ -17,6 +17,7 @@ from worktree_fixtures import Yard
 LOOKING = (
     *("state show", "state why", "state diff", "state review", "worktree list", "version"),
     *("config", "init", "doctor", "worktree remove", "state restore", "list", "dash show"),
+    *("dash release", "state init"),
 )
 DRY = ("state prune", "state reconcile", "merge", "worktree cleanup")
 OTHERS = ("git", "ls", "grep", "ps", "df", "date", "rmdir", "python3", "cd")

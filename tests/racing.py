@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -69,6 +70,43 @@ def until(condition: Callable[[], bool], seconds: float = 10) -> None:
     while not condition():
         assert time.monotonic() < deadline, "this never came true"
         time.sleep(0.001)  # between two looks; nothing depends on how long it is
+
+
+def stands_at(pid: int, path: Path) -> bool:
+    """Whether a process has a file or directory open; where nobody can see that, it is believed."""
+    opened = Path(f"/proc/{pid}/fd")
+    if not opened.exists():
+        return not Path("/proc/self").exists()
+    return str(path) in map(_leads_to, opened.iterdir())
+
+
+def kill_all(process: subprocess.Popen) -> None:
+    """Kill a process that leads a group, and return once nothing of the group runs.
+
+    A kill is carried out a moment after it is sent, and only the first process is ours to
+    wait for: a git that it started may go on for that moment.
+    """
+    group = process.pid
+    os.killpg(group, signal.SIGKILL)
+    process.communicate()
+    until(lambda: not any(_is_of(each, group) for each in Path("/proc").glob("[0-9]*/stat")))
+
+
+def _is_of(stat: Path, group: int) -> bool:
+    """Whether a process runs, and in that group."""
+    try:
+        state, _, at = stat.read_bytes().rpartition(b")")[2].split()[:3]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return int(at) == group and state not in (b"Z", b"X")
+
+
+def _leads_to(descriptor: Path) -> str:
+    """What a process has open there; nothing, if it has just closed it."""
+    try:
+        return os.readlink(descriptor)
+    except FileNotFoundError:
+        return ""
 
 
 HEAD = """\

@@ -122,11 +122,14 @@ SIDEWAYS = {
     "branches": ("base", "worktree"),
     "doctor": (
         *("base", "commit", "dash", "doctor", "init", "intent", "landed", "log", "merge"),
-        *("salvaging", "state", "worktree"),
+        *("salvaging", "state", "trailers", "worktree"),
     ),
     "evidence": ("base", "branches", "history", "state", "trailers"),
     "history": ("trailers",),
-    "merge": ("evidence", "history", "mainline", "rehearsal", "state", "tidying", "trailers"),
+    "merge": (
+        *("advancing", "evidence", "history", "landed", "mainline", "rehearsal", "salvage"),
+        *("state", "tidying", "trailers", "worktree"),
+    ),
     "reconcile": ("evidence", "state"),
     "landed": ("blend",),
     "rehearsal": ("blend", "branches", "evidence", "state"),

@@ -301,6 +301,31 @@ def test_a_completed_step_is_success_and_nothing_is_committed(bench):
     assert again["commit_hash"] == first["commit_hash"]
 
 
+def test_a_step_that_another_worktree_has_completed_is_not_the_caller_s(bench):
+    b = bench("1", "2")
+    b.hold("step-1")
+    b.done("step-1")
+    b.write({"mine": "x"}, at=b.blue)
+    before = picture(b)
+    for words in ([], ["--attempt", "1"]):
+        done = b.commit_json("step-1", *words, at=b.blue)
+        assert (done.status, done.codes) == (4, ["E049"])
+        message = done.envelope()["issues"][0]["message"]
+        assert message == f"step step-1 was completed by {b.red}, not by {b.blue}"
+    assert b.commit_json("step-1", "--attempt", "7", at=b.blue).codes == ["E060"]
+    assert picture(b) == before
+    assert (b.blue / "mine").exists()
+    assert b.done("step-1", "--attempt", "1")["already_completed"]
+
+
+def test_where_nobody_knows_who_completed_a_step_it_is_success_for_anyone(bench):
+    b = bench("1", "2")
+    b.hold("step-1")
+    b.done("step-1")
+    store_rows(b, "update steps set completed_by = null where anchor = 'step-1'")
+    assert b.done("step-1", at=b.blue)["already_completed"]
+
+
 def test_a_commit_whose_step_stays_open_is_used_when_it_is_run_again(bench):
     b = bench("1 t")
     b.ok("claim", "work")
@@ -340,6 +365,7 @@ def test_what_was_changed_after_the_commit_is_told_of_and_not_committed(bench):
     b.write({"late": "x"})
     again = b.commit_json("step-1")
     assert again.codes == ["W112"]
+    assert "the commit of the next step here takes it along" in again.data["warnings"][0]
     assert again.data["completed"]
     assert b.git("status", "--porcelain") == "?? late\n"
 

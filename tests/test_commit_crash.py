@@ -3,7 +3,6 @@
 import itertools
 import os
 import random
-import signal
 import subprocess
 import sys
 
@@ -11,7 +10,7 @@ import pytest
 
 from commit_fixtures import LOG, Bench
 from conftest import Repo
-from racing import until
+from racing import kill_all, until
 from tugtool import crash
 
 POINTS = [name for name in crash.POINTS if name.startswith("commit.")]
@@ -224,8 +223,7 @@ def test_a_commit_at_work_is_waited_for_and_its_log_left_alone(bench):
             assert issue["facts"]["pid"] == busy.pid
         assert b.log.read_bytes() == log
     finally:
-        os.killpg(busy.pid, signal.SIGKILL)
-        busy.wait()
+        kill_all(busy)
     (b.hooks / "pre-commit").unlink()
     b.done("step-2")
     assert b.entries() == ["step-2: Part 2", "step-1: Part 1"]
@@ -285,8 +283,7 @@ def test_a_git_that_is_killed_with_its_command_while_it_adds_leaves_no_lock(benc
     )
     reached.read_text()
     assert b.commit_json("step-2").codes == ["E080"]
-    os.killpg(busy.pid, signal.SIGKILL)
-    busy.wait()
+    kill_all(busy)
     assert b.git("ls-files", "--stage") == before
     b.done("step-2")
     assert b.entries() == ["step-2: Part 2", "step-1: Part 1"]

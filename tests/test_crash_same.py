@@ -174,3 +174,39 @@ def test_everything_ends_as_without_the_crash(story, point):
     found = story("killed", point, *how)
     for name, value in expected.items():
         assert found[name] == value, name
+
+
+def _forget_commit(path: Path) -> None:
+    database = sqlite3.connect(path)
+    with database:
+        database.execute("update steps set commit_hash = null where anchor = 'step-1'")
+    database.close()
+
+
+#: Where a difference shows -> how one is planted.
+PLANTED = {
+    "refs": lambda story: story.repo.git("branch", "stray"),
+    "indexes": lambda story: story.repo.git("rm", "--quiet", "--cached", "step-1.txt"),
+    "status": lambda story: (story.root / "loose").write_text("x"),
+    "files": lambda story: (story.root / "step-1.txt").write_text("half"),
+    "inside": lambda story: (story.root / ".git" / "index.lock").touch(),
+    "tables": lambda story: _forget_commit(story.root / ".tugtool" / "state.db"),
+    "history": lambda story: story.repo.git("commit", "--quiet", "--allow-empty", "-m", "again"),
+}
+
+
+def test_whatever_differs_in_the_end_is_seen(tmp_path, tugcode, monkeypatch):
+    for name, value in {**IDENTITY, **DATES}.items():
+        monkeypatch.setenv(name, value)
+    repo = Repo.init(tmp_path / "repo")
+    repo.commit()
+    story = Story(repo, tugcode)
+    story.whole()
+    before = picture(story)
+    assert picture(story) == before
+    # The lock last: git does nothing more after it.
+    for name in sorted(PLANTED, key=lambda each: each == "inside"):
+        PLANTED[name](story)
+        after = picture(story)
+        assert after[name] != before[name], name
+        before = after

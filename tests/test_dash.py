@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Repo, git, hold_against_schemas
+from racing import stands_at
 from worktree_fixtures import IDENTITY, answered, fsck, process
 
 # -- create ----------------------------------------------------------------------------
@@ -62,9 +63,10 @@ def test_the_same_name_again_is_the_same_dash(field):
     assert field.ok("dash", "create", "fix", "--base", "main")["description"] == "about it"
     assert len(field.rows("select * from dashes")) == 1
     field.repo.git("branch", "other")
-    assert "from main, not from other" in field.refused(
-        "E055", "dash", "create", "fix", "--base", "other"
-    )
+    words = ("dash", "create", "fix", "--base")
+    said = "there is a dash fix already: it is active, and comes from main, not from other"
+    assert field.refused("E055", *words, "other") == said
+    assert "nope" in field.refused("E031", *words, "nope")
 
 
 def test_another_base_is_where_it_begins(field):
@@ -337,7 +339,10 @@ def test_a_merge_under_way_has_to_end_first(field):
     field.repo.commit({"code.txt": "theirs\n"})
     with pytest.raises(Exception, match="merge"):
         git("merge", "main", cwd=path)
-    field.refused("E080", "dash", "commit", "fix", "--message", "m")
+    message = field.refused("E080", "dash", "commit", "fix", "--message", "m")
+    assert "git commit ends it, once its conflicts are solved" in message
+    (issue,) = field.run("dash", "commit", "fix", "--message", "m").envelope()["issues"]
+    assert issue["hint"] == f"git -C {path} status"
     field.refused("E057", "dash", "join", "fix")
 
 
@@ -351,6 +356,9 @@ def test_a_message_that_forges_our_trailers_is_refused(field, words):
     field.refused("E081", "dash", "commit", "fix", "--message", words)
     field.refused("E081", "dash", "commit", "fix", "--message", "m", "--summary", words)
     field.refused("E081", "dash", "join", "fix", "--message", words)
+    for command in ("commit", "join"):
+        (issue,) = field.run("dash", command, "fix", "--message", words).envelope()["issues"]
+        assert issue["hint"] == f"tugcode dash {command} --help"
     field.refused("E070", "dash", "commit", "fix")
 
 
@@ -591,15 +599,6 @@ def _gate(field, name: str) -> tuple[Path, Path]:
     return said, wait
 
 
-def _stands_at(pid: int, path: Path) -> bool:
-    """Whether a process has a directory open; where nobody can see that, it is believed."""
-    opened = Path(f"/proc/{pid}/fd")
-    if not opened.exists():
-        return not Path("/proc/self").exists()
-    found = [opened / name for name in os.listdir(opened)]
-    return any(os.path.realpath(each) == str(path) for each in found)
-
-
 @pytest.mark.parametrize("command", ["commit", "join", "release"])
 def test_who_comes_while_a_commit_runs_waits_for_it(field, command):
     field.dash("fix")
@@ -610,7 +609,7 @@ def test_who_comes_while_a_commit_runs_waits_for_it(field, command):
     words = {"commit": ("--message", "second"), "join": (), "release": ("--force",)}[command]
     second = process(field.root, "dash", command, "fix", *words)
     (field.root / ".git" / "hooks" / "pre-commit").unlink()
-    while second.poll() is None and not _stands_at(second.pid, field.place()):
+    while second.poll() is None and not stands_at(second.pid, field.place()):
         pass
     assert second.poll() is None
     wait.write_text("go")

@@ -1,12 +1,14 @@
 """A process killed at each point of the commands about dashes: the next run mends it."""
 
 import os
-import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from conftest import Repo, git
+from racing import kill_all
 from tugtool import crash
 from worktree_fixtures import crashed, fsck, process
 
@@ -133,6 +135,24 @@ def test_after_a_crash_of_commit_nothing_is_lost_at_the_end(field, point, last):
     assert end(field)["intents"] == []
 
 
+def test_a_commit_that_was_killed_while_it_added_leaves_no_lock_behind(field):
+    field.dash()
+    Repo(field.place()).write({"new.txt": "new\n"})
+    words = ("dash", "commit", "fix", "--message", "x")
+    crashed(field.root, "round.intent", *words)
+    git_dir = field.root / ".git" / "worktrees" / "tugdash__fix"
+    code = (
+        "import os, sys\n"
+        "from tugtool import tree\n"
+        "assert tree.staging(sys.argv[1]).lock()\n"
+        "os._exit(9)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code, git_dir]).returncode == 9
+    assert (git_dir / "index.lock").exists()
+    assert field.ok(*words)["committed"] is True
+    assert not (git_dir / "index.lock").exists()
+
+
 # -- join ------------------------------------------------------------------------------
 
 
@@ -219,8 +239,7 @@ def stopped(field):
     field.repo.git("config", "filter.slow.smudge", f"{wait}; cat")
     busy = process(field.root, "dash", "join", "fix", apart=True)
     (inner / "reached").read_text()
-    os.killpg(busy.pid, signal.SIGKILL)
-    busy.communicate()
+    kill_all(busy)
     assert field.repo.git("status", "--porcelain") != ""
     return field
 

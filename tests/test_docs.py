@@ -93,6 +93,7 @@ def test_codes_are_unique_and_classes_say_what_is_the_case():
         "W103",
         "W104",
         "W105",
+        "W106",
         "W110",
         "W111",
         "W112",

@@ -33,6 +33,7 @@ def test_a_healthy_repository_is_told_of_in_one_line(clinic):
     done = c.text()
     assert (done.status, done.err) == (0, "")
     assert re.fullmatch(rf"healthy, {COUNT} checks; SQLite \S+.*, git \S+\n", quiet(done.out))
+    assert "bug" not in done.out
     data = c.doctor().data
     assert data["healthy"]
     assert data["counts"] == {"ok": COUNT, "fixed": 0, "warning": 0, "error": 0, "skipped": 0}
@@ -68,7 +69,10 @@ def test_without_a_database_none_is_made(clinic):
         path.unlink()
     before = c.snapshot()
     assert c.doctor().data["counts"]["skipped"] > 10
-    assert "skipped (nothing is recorded yet)" in c.text().out
+    counts = c.doctor().data["counts"]
+    made, skipped = COUNT - counts["skipped"], counts["skipped"]
+    said = f"{made} of {COUNT} checks made, {skipped} skipped (nothing is recorded yet)"
+    assert f"healthy, {said}; SQLite" in c.text().out
     assert c.snapshot() == before
 
 
@@ -229,6 +233,7 @@ def test_of_many_findings_people_see_ten_and_programs_all(clinic):
     assert out.count("warning directories: ") == 10
     assert "directories: and 2 more (--json lists all)\n" in out
     assert len(c.only("directories")) == 12
+    assert f"NOT healthy, {COUNT} checks: 12 warnings; SQLite" in out
 
 
 def test_names_that_could_act_on_a_terminal_are_harmless(clinic):

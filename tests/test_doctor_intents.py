@@ -1,7 +1,6 @@
 """Commands killed half-way: doctor names them, and --fix finishes or undoes what they began."""
 
 import os
-import signal
 import subprocess
 import sys
 
@@ -10,6 +9,7 @@ import pytest
 from commit_fixtures import Bench
 from conftest import Repo, git
 from doctor_fixtures import Clinic, harmless
+from racing import kill_all
 from state_fixtures import KEY
 from test_commit_crash import COMMITTED, LIMITS, begun, ended, same
 from test_commit_crash import POINTS as COMMIT_POINTS
@@ -44,8 +44,6 @@ def test_a_commit_that_was_killed_is_finished_or_undone_as_git_says(bench, point
     assert b.intents() == held
     (finding,) = intents(b, "--fix")
     assert finding["fixed"], finding
-    # What was added stays in the index until the next commit, which adds everything.
-    b.git("reset", "--quiet")
     after = ended(b)
     assert after["intents"] == []
     if point in COMMITTED:
@@ -57,8 +55,31 @@ def test_a_commit_that_was_killed_is_finished_or_undone_as_git_says(bench, point
         assert "undone: git has no commit of it" in finding["outcome"]
         assert b.entries() == entries
         assert after == before
-    assert not (b.repo.path / ".git/worktrees/red/tugtool-index").exists()
+    assert not list((b.repo.path / ".git/worktrees/red").glob("tugtool-index*"))
     assert intents(b) == []
+
+
+@pytest.mark.parametrize("limits", LIMITS)
+def test_undoing_a_commit_leaves_what_others_have_added_since_but_not_our_log(bench, limits):
+    b = begun(bench, limits)
+    b.git("add", "code.py")
+    b.crash("commit.added", "step-2")
+    b.write({"later": "x\n"})
+    b.git("add", "later")
+    intents(b, "--fix")
+    status = b.git("status", "--porcelain").splitlines()
+    assert status == ["M  code.py", "A  later", "A  two"]
+
+
+def test_undoing_a_commit_puts_the_index_back_though_somebody_has_looked(bench):
+    b = begun(bench, "plain")
+    b.git("add", "code.py")
+    before = b.git("status", "--porcelain")
+    b.crash("commit.added", "step-2")
+    os.utime(b.red / "two")
+    b.git("update-index", "--refresh")
+    intents(b, "--fix")
+    assert b.git("status", "--porcelain") == before == "M  code.py\n?? two\n"
 
 
 @pytest.mark.parametrize("point", COMMIT_POINTS)
@@ -109,8 +130,7 @@ def test_a_commit_that_is_under_way_is_nobody_s_business(bench):
         assert intents(b) == intents(b, "--fix") == []
         assert len(b.intents()) == 1
     finally:
-        os.killpg(at_it.pid, signal.SIGKILL)
-        at_it.communicate()
+        kill_all(at_it)
     (finding,) = intents(b)
     assert finding["fixable"]
 
@@ -162,6 +182,7 @@ def test_a_worktree_that_somebody_has_worked_in_is_kept(clinic):
     tip = c.commit(path, {"found": "it"})
     (finding,) = c.findings("--fix")["intents"]
     assert finding["fixed"]
+    assert finding["outcome"] == "kept: somebody has worked there"
     assert git("rev-parse", "HEAD", cwd=path).strip() == tip
 
 
@@ -250,6 +271,7 @@ def test_a_merge_that_was_stopped_is_named_and_finished_or_forgotten(clinic, poi
     crashed(c.root, point, "merge", "work")
     (finding,) = c.findings()["intents"]
     assert finding["message"].startswith(f"the merge of {KEY} did not come to its end")
+    assert finding["hint"] == "tugcode doctor --fix"
     (finding,) = c.findings("--fix")["intents"]
     assert finding["fixed"], finding
     assert c.rows("select * from intents") == []
@@ -302,8 +324,8 @@ def test_a_dash_that_was_being_made_is_taken_away_again(clinic, point):
     c = clinic()
     before = c.refs()
     crashed(c.root, point, "dash", "create", "fix")
-    assert c.one("intents")["hint"] == "tugcode dash show fix"
-    assert c.mends("intents") == "finished, or undone"
+    assert c.one("intents")["hint"] == "tugcode doctor --fix"
+    assert c.mends("intents") == "undone: it was taken away again"
     assert c.refs() == before
     assert not (c.root / ".tugtree" / "tugdash__fix").exists()
 
@@ -313,8 +335,12 @@ def test_a_round_that_was_being_committed_is_recorded_if_git_has_it(clinic, poin
     c = clinic()
     tree = dash(c)
     crashed(c.root, point, "dash", "commit", "fix", "--message", "x")
-    assert "dash commit of fix did not come to its end" in c.one("intents")["message"]
-    c.mends("intents")
+    finding = c.one("intents")
+    assert finding["message"] == "dash commit of fix did not come to its end"
+    assert finding["hint"] == "tugcode doctor --fix"
+    word = "finished: its round" if point == "round.committed" else "undone: git has no commit"
+    assert c.mends("intents").startswith(word)
+    assert tree.git("diff", "--cached", "--name-only") == ""
     rounds = c.rows("select commit_hash from dash_rounds")
     made = [{"commit_hash": tree.git("rev-parse", "HEAD").strip()}]
     assert rounds == (made if point == "round.committed" else [])
@@ -328,9 +354,12 @@ def test_a_join_that_was_stopped_is_finished_if_the_base_has_moved(clinic, point
     dash(c)
     c.ok("dash", "commit", "fix", "--message", "x")
     crashed(c.root, point, "dash", "join", "fix")
-    assert "dash join of fix did not come to its end" in c.one("intents")["message"]
-    c.mends("intents")
+    finding = c.one("intents")
+    assert finding["message"] == "dash join of fix did not come to its end"
+    assert finding["hint"] == "tugcode doctor --fix"
     moved = point not in ("join.intent", "join.locked")
+    word = "finished: it is joined as " if moved else "undone: its base branch had not moved"
+    assert c.mends("intents").startswith(word)
     assert (c.root / "new.txt").exists() == moved
     assert c.rows("select status from dashes") == [{"status": "joined" if moved else "active"}]
     assert c.repo.git("status", "--porcelain") == ""
@@ -345,3 +374,21 @@ def test_the_release_of_a_dash_is_left_to_its_own_command(clinic):
     assert not finding["fixable"]
     c.ok("dash", "release", "fix", "--force")
     assert c.findings() == {}
+
+
+@pytest.mark.parametrize("point", ["remove.worktree", "remove.branch"])
+def test_everybody_names_the_command_that_ends_an_interrupted_release(clinic, tugcode, point):
+    c = clinic()
+    dash(c)
+    crashed(c.root, point, "dash", "release", "fix", "--force")
+    command = "tugcode dash release fix"
+    assert c.one("intents")["hint"] == command
+    for words in (("show", "fix"), ("list",)):
+        shown = tugcode("-C", c.root, "dash", *words).out
+        assert f"a release was interrupted; {command} goes on with it" in shown
+        assert "dash create" not in shown
+    (issue,) = c.run("dash", "create", "fix").envelope()["issues"]
+    assert (issue["code"], issue["hint"]) == ("E056", command)
+    c.ok("dash", "release", "fix")
+    assert c.findings() == {}
+    assert c.ok("dash", "show", "fix")["releasing"] is None

@@ -31,10 +31,28 @@ def test_a_plan_whose_file_is_nowhere_is_named(clinic):
     assert c.findings() == {}
 
 
-def test_a_plan_whose_file_is_on_a_branch_is_not_gone(clinic):
+def test_a_plan_whose_file_was_deleted_in_the_main_worktree_is_named(clinic):
     c = clinic()
     c.plan.unlink()
+    finding = c.one("plan-files")
+    assert finding["severity"] == "warning"
+    assert f"{KEY} is being carried out, and its file is not in {c.root}" in finding["message"]
+    assert finding["hint"] == f"git -C {c.root} status --short -- {KEY}"
+    c.repo.git("restore", KEY)
     assert c.findings() == {}
+    c.plan.unlink()
+    for number in (1, 2, 3):
+        c.do(c.tree, f"step-{number}", {f"{number}": "x"})
+    assert "plan-files" not in c.findings()
+
+
+def test_a_plan_whose_file_is_on_other_branches_only_is_a_note(clinic):
+    c = clinic()
+    c.repo.git("rm", "--quiet", KEY)
+    c.repo.git("commit", "--quiet", "--message=elsewhere")
+    finding = c.one("plan-files")
+    assert finding["severity"] == "note"
+    assert finding["hint"] == f"git log --all --oneline -- {KEY}"
 
 
 def test_a_plan_whose_text_was_changed_is_named_wherever_that_was(clinic):
@@ -206,6 +224,36 @@ def test_a_recorded_worktree_that_is_gone_is_named(clinic):
     assert c.findings() == {}
 
 
+def test_one_that_is_gone_and_holds_a_step_goes_by_the_command_that_is_named(clinic, tugcode):
+    c = clinic()
+    c.ok("state", "claim", "work", at=c.tree)
+    assert "E034" in c.run("worktree", "remove", c.tree.name).codes
+    shutil.rmtree(c.tree)
+    (need,) = c.ok("status")["needs_you"]
+    command = f"tugcode worktree remove {c.tree.name}"
+    assert (need["what"], need["count"], need["command"]) == ("worktree_gone", 1, command)
+    assert "1 step is held by a worktree that is gone" in tugcode("-C", c.root, "status").out
+    (finding,) = c.findings()["worktrees"]
+    assert finding["hint"] == command
+    data = c.ok("worktree", "remove", c.tree.name)
+    assert data["released"] == [{"plan_path": KEY, "step_anchor": "step-1"}]
+    assert c.findings() == {}
+    assert c.ok("status")["needs_you"] == []
+
+
+def test_one_that_is_gone_and_has_commits_that_have_not_landed_stays(clinic):
+    c = clinic()
+    c.ok("state", "claim", "work", at=c.tree)
+    c.commit(c.tree, {"one": "1"})
+    shutil.rmtree(c.tree)
+    done = c.run("worktree", "remove", c.tree.name)
+    assert done.codes == ["E034"]
+    (issue,) = done.envelope()["issues"]
+    assert "1 commit of" in issue["message"]
+    assert "it holds" not in issue["message"]
+    assert c.rows("select anchor from steps where claimed_by is not null")
+
+
 def test_a_recorded_worktree_that_git_does_not_know_is_named(clinic):
     c = clinic()
     c.repo.git("worktree", "remove", "--force", str(c.tree))
@@ -347,6 +395,26 @@ def test_a_branch_without_a_worktree_is_named_if_it_has_not_landed(clinic):
     assert found["warning"] == (
         "the branch tugplan/work-20200102 has commits that have not landed, and no worktree has it"
     )
+
+
+def test_commits_of_a_plan_whose_record_is_lost_are_named_with_the_way_back(clinic):
+    c = clinic()
+    c.ok("state", "claim", "work", at=c.tree)
+    c.ok("state", "update", "work", "step-1", "--all", "completed", at=c.tree)
+    c.ok("commit", "--plan", "work", "--step", "step-1", "--message", "One", at=c.tree)
+    branch = c.rows("select branch from worktrees")[0]["branch"]
+    assert c.findings() == {}
+    for path in c.db.parent.glob("state.*"):
+        path.unlink()
+    shutil.rmtree(c.copies)
+    finding = c.one("branches")
+    assert finding["severity"] == "warning"
+    assert f"{branch} has commits for steps of {KEY}, of which nothing" in finding["message"]
+    assert f"tugcode state reconcile {KEY} --dry-run" in finding["message"]
+    assert finding["hint"] == f"tugcode state init {KEY}"
+    c.ok("state", "init", KEY)
+    assert c.ok("state", "reconcile", KEY)["reconciled_count"] == 1
+    assert "branches" not in c.findings()
 
 
 def test_a_worktree_whose_branch_is_gone_is_named(clinic):

@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -137,14 +138,45 @@ def test_a_command_killed_by_a_signal_is_told_as_shells_tell_it(desk, begun):
     assert outcomes(desk) == ["released"]
 
 
-def test_a_command_that_does_not_exist_or_cannot_run_gives_the_step_back(desk, begun):
+def test_a_command_that_does_not_exist_or_is_not_executable_is_no_attempt(desk, begun):
     desk = desk("1 t")
     (desk.red / "plain").write_text("no program\n")
-    for command, number in (("no-such-command", 127), ("./plain", 126)):
+    for command, number in (("no-such-command", 127), ("./none", 127), ("./plain", 126)):
         code, out, err = ran(desk, cmd=[command], begun=begun)
         assert (code, out) == (number, b"")
         assert f"E087: cannot run {command}" in err
-    assert (status(desk), outcomes(desk)) == ("pending", ["released"] * 2)
+    assert attempts(desk) == []
+
+
+def test_a_command_that_cannot_be_started_gives_the_step_back(desk, begun):
+    desk = desk("1 t")
+    (desk.red / "plain").write_bytes(b"\x00no program\n")
+    (desk.red / "plain").chmod(0o755)
+    code, out, err = ran(desk, cmd=["./plain"], begun=begun)
+    assert (code, out) == (126, b"")
+    assert "E087: cannot run ./plain" in err
+    assert (status(desk), outcomes(desk)) == ("pending", ["released"])
+
+
+def test_what_others_left_is_mentioned_and_in_the_answer(desk, begun):
+    desk = desk("1 t")
+    desk.ok("claim", "work", at=desk.blue)
+    (desk.blue / "draft").write_text("x")
+    code, out, err = ran(desk, "--force", "--json", cmd=["true"], begun=begun)
+    assert code == 0
+    (apply,) = json.loads(out)["data"]["recover"]
+    assert apply.startswith("tugcode worktree salvage apply refs/tug/salvage/work/")
+    assert f"tugcode: what the last attempt left, to go on with:\ntugcode:   {apply}\n" in err
+
+
+def test_nothing_to_run_for_says_what_is_parked(desk, begun):
+    desk = desk("1 t")
+    desk.ok("claim", "work")
+    desk.ok("release", "work", "step-1", "--park", "--reason", "no")
+    code, out, err = ran(desk, "--json", cmd=["true"], begun=begun)
+    assert (code, json.loads(out)["data"]["parked_steps"]) == (0, ["step-1"])
+    err = ran(desk, cmd=["true"], begun=begun)[2]
+    assert "parked: step-1 (tugcode state review .tugtool/tugplan-work.md)" in err
 
 
 def test_a_worktree_that_does_not_exist_claims_nothing(desk, begun):
@@ -165,7 +197,7 @@ def test_what_a_command_leaves_running_is_stopped(desk, begun, line):
 
 # -- what the command does with its step -----------------------------------------------
 
-OURS = " ".join(TUGCODE)
+OURS = shlex.join(TUGCODE)
 
 
 def test_a_command_that_completes_its_step_is_left_alone(desk, begun):
@@ -372,8 +404,8 @@ def test_commits_that_the_branch_lacks_are_mentioned(desk, begun):
     code, _, err = ran(desk, cmd=["true"], begun=begun)
     assert code == 0
     assert err == (
-        "tugcode: step-2 depends on commits that this branch lacks, of step-1\n"
-        "  next: tugcode worktree sync .tugtool/tugplan-work.md\n"
+        "tugcode: it depends on commits that this branch lacks, of step-1; to bring them in:\n"
+        "tugcode:   tugcode worktree sync .tugtool/tugplan-work.md\n"
     )
 
 

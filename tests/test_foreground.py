@@ -1,6 +1,7 @@
 """`state exec` on a terminal: the command has it, Ctrl-C and Ctrl-Z are for the command."""
 
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -81,9 +82,9 @@ def test_a_killed_command_leaves_the_terminal_as_it_was(desk, terminal):
 def test_who_waits_in_a_pipe_keeps_the_terminal_until_the_command_asks_for_it(desk, terminal):
     desk = desk("1 t")
     # What the command reads comes from the terminal, and its output goes into a pipe.
-    ours = " ".join(tugcode(*EXEC, at=desk.red))
+    ours = shlex.join(tugcode(*EXEC, at=desk.red))
     ask = "import os; print('front', os.tcgetpgrp(0) == os.getpgrp()); print('got', input())"
-    seen = terminal(["sh", "-c", f'{ours} -- {sys.executable} -u -c "{ask}" | cat'])
+    seen = terminal(["sh", "-c", f'{ours} -- {shlex.quote(sys.executable)} -u -c "{ask}" | cat'])
     seen.until_text("front False")
     seen.press("harbour\n")
     seen.until_text("got harbour")
@@ -94,7 +95,7 @@ def test_who_waits_in_a_pipe_keeps_the_terminal_until_the_command_asks_for_it(de
 def test_the_command_is_suspended_and_goes_on_with_its_job(desk, terminal, shell):
     desk = desk("1 t")
     seen = shell_on(terminal, shell)
-    ours = " ".join(tugcode(*EXEC, at=desk.red))
+    ours = shlex.join(tugcode(*EXEC, at=desk.red))
     seen.press(f"{ours} -- sh -c 'echo at''work; read -r word; echo got $word; exit 5'\n")
     seen.until_text("atwork")
     seen.press("\x1a")
@@ -109,7 +110,7 @@ def test_the_command_is_suspended_and_goes_on_with_its_job(desk, terminal, shell
 def test_a_command_in_the_background_that_wants_the_terminal_waits_for_it(desk, terminal):
     desk = desk("1 t")
     seen = shell_on(terminal, "bash")
-    ours = " ".join(tugcode(*EXEC, at=desk.red))
+    ours = shlex.join(tugcode(*EXEC, at=desk.red))
     seen.press(f"{ours} -- sh -c 'read -r word; echo got $word' &\n")
     seen.until(lambda each: "Stopped" in poke(each))
     bring_to_front(seen)
@@ -139,7 +140,7 @@ def test_one_whose_step_was_taken_while_it_was_suspended_does_not_go_on(desk, te
     desk = desk("1 t")
     line = Line(tmp_path / "line")
     seen = shell_on(terminal, "bash")
-    ours = " ".join(tugcode(*EXEC, at=desk.red))
+    ours = shlex.join(tugcode(*EXEC, at=desk.red))
     script = f'exec 9>{line.path}; trap "echo went on >&9" CONT; echo at""work; read -r word'
     seen.press(f"{ours} -- sh -c '{script}'\n")
     seen.until_text("atwork")

@@ -49,3 +49,12 @@ def test_the_examples_are_of_every_class():
     classes = {each for each in found if issubclass(each, errors.TugError) and each.code}
     ours = {each for each in classes if each.__module__ == git_errors.__name__}
     assert {type(error) for error in EXAMPLES} >= ours
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [(("--literal-pathspecs", "add", "--all"), "git add"), (("--version",), "git --version")],
+)
+def test_a_git_that_failed_is_named_by_what_it_was_to_do(words, named):
+    error = errors.GitFailed(words, status=128, said="no")
+    assert error.message == f"{named} failed with status 128: no"

@@ -3,11 +3,11 @@
 import json
 import os
 import shutil
-import signal
 
 import pytest
 
 from conftest import Repo, git
+from racing import kill_all, stands_at, until
 from state_fixtures import KEY
 from tugtool import crash
 from tugtool.state import merging
@@ -43,6 +43,10 @@ class Merging(Work):
         assert done.codes == ["E062"], done.out
         assert self.everything() == before
         return done.envelope()["issues"][0]["message"]
+
+    def hint(self, *words: str) -> str:
+        """What a refused merge suggests."""
+        return self.run("merge", "work", *words, "--json").envelope()["issues"][0]["hint"]
 
     def everything(self) -> tuple:
         refs = self.repo.git("for-each-ref")
@@ -147,6 +151,37 @@ def test_a_plan_that_is_reopened_and_done_again_can_be_merged_again(done):
     assert work.branches() == ["main"]
 
 
+@pytest.mark.parametrize("first", [["--squash"], []], ids=["squashed", "plain"])
+def test_a_squash_after_a_reopening_speaks_for_the_step_as_it_is_now(done, first):
+    """The base has a commit of the attempt that was rejected, which speaks for that one only."""
+    work = done(PAIR, 1, 2, 1)
+    work.merge(*first)
+    before = work.done()
+    assert work.run("state", "reopen", "work", "step-3", "--reason", "bad").status == 0
+    tree = work.branch(3, row=True)
+    work.finish("step-3", work.commit(tree, "step-3", attempt=2), tree)
+    data = work.merge("--squash")
+    assert work.set("step-3", 2) in work.repo.git("log", "-1", "--format=%B")
+    assert "* step-3: " in work.repo.git("log", "-1", "--format=%b")
+    expected = {**before, "step-3": data["merged_commit"]}
+    assert work.done() == expected
+    assert work.reconcile()["skipped_count"] == 0
+    work.lose()
+    work.reconcile()
+    assert work.done() == expected
+
+
+def test_a_second_attempt_that_changes_nothing_is_on_the_base_after_the_merge_too(done):
+    work = done(("1",), 1)
+    work.merge()
+    assert work.run("state", "reopen", "work", "step-1", "--reason", "bad").status == 0
+    tree = work.branch(2, row=True)
+    again = work.record(tree, f"Nothing was bad\n\n{work.set('step-1', 2)}")
+    work.finish("step-1", again, tree)
+    work.merge()
+    assert work.is_on_main(again)
+
+
 def test_an_unfinished_plan_is_refused_with_the_reason(done):
     work = done(("1", "2"), 1)
     assert "only a done plan is merged; not completed: step-2" in work.refuses()
@@ -247,6 +282,18 @@ def test_conflicts_are_found_before_anything_is_touched(done):
     assert "cannot be merged" in work.run("merge", "work", "--dry-run").out
 
 
+def test_a_conflict_is_resolved_on_the_branch_that_is_named(done):
+    """As docs/git.md says."""
+    files = {"step-1": {"code.py": "one\n"}, "step-2": {"code.py": "two\n"}}
+    work = done(("1", "2"), 1, 2, **files)
+    assert "tugplan/work-20260222 in code.py" in work.refuses()
+    tree = work.repo.path / ".tugtree" / "tugplan__work-20260222"
+    work.git(tree, "merge", "--quiet", "--strategy=ours", "--no-edit", "tugplan/work-20260221")
+    work.merge()
+    work.ends_well()
+    assert (work.repo.path / "code.py").read_text() == "two\n"
+
+
 def test_a_dry_run_changes_nothing(done):
     work = done(PAIR, 1, 2, 3)
     before = work.everything()
@@ -314,6 +361,31 @@ def test_a_step_whose_commit_is_on_no_branch_of_the_plan_is_not_left_behind(done
     assert f"on none of its branches: step-2 ({stray[:12]})" in work.refuses()
     work.execute("update steps set commit_hash = :gone where anchor = 'step-2'", gone="ab" * 20)
     assert "step-2 (abababababab)" in work.refuses()
+
+
+def test_a_stray_commit_that_was_saved_is_named_with_its_ref(done):
+    work = done(("1", "2"), 1)
+    tree = work.repo.linked(work.repo.path / ".tugtree" / "red", "red")
+    stray = work.commit(tree, "step-2")
+    work.finish("step-2", stray, tree)
+    work.repo.git("update-ref", "refs/tug/salvage/work/x", stray)
+    assert f"step-2 ({stray[:12]}, saved as refs/tug/salvage/work/x)" in work.refuses()
+    hint = work.hint()
+    assert hint == f"git for-each-ref --contains {stray}"
+    assert "refs/tug/salvage/work/x" in work.repo.git(*hint.split()[1:])
+
+
+@pytest.mark.parametrize("words", [[], ["--squash"]], ids=["plain", "squashed"])
+def test_what_was_squashed_by_hand_and_cleaned_up_is_not_stray(done, words):
+    """Nothing but its content says that it has landed."""
+    work = done(("1", "2"), 1)
+    work.git(work.repo.path, "merge", "--quiet", "--squash", "tugplan/work-20260221")
+    work.record(work.repo.path, "By hand")
+    assert work.run("worktree", "cleanup", "--json").data["removed"] != []
+    tree = work.branch(2, row=True)
+    work.finish("step-2", work.commit(tree, "step-2"), tree)
+    work.merge(*words)
+    work.ends_well()
 
 
 def test_a_step_that_was_on_main_before_the_plan_s_base_is_not_stray(done):
@@ -671,6 +743,59 @@ def test_a_dry_run_after_a_crash_shows_what_is_left_and_does_nothing(done):
     assert work.everything() == before
 
 
+@pytest.mark.parametrize("point", ["merge.advanced", "join.advanced"])
+def test_a_dry_run_names_the_command_that_goes_on_with_what_was_stopped(done, point):
+    work = done(("1",), 1)
+    if point == "merge.advanced":
+        words, again = ("merge", "work"), f"tugcode merge {KEY}"
+    else:
+        words, again = ("dash", "join", "fix"), "tugcode dash join fix"
+        assert work.run("dash", "create", "fix").status == 0
+        (work.repo.path / ".tugtree" / "tugdash__fix" / "x").write_text("x")
+        assert work.run("dash", "commit", "fix", "--message", "m").status == 0
+    assert work.process(*words, crash=point).returncode == -9
+    # The git that it had started may take a moment to end.
+    until(lambda: work.hint("--dry-run") == again)
+    assert "was stopped while it changed files" in work.refuses("--dry-run")
+    assert work.run(*again.split()[1:]).status == 0
+    assert work.run("merge", "work", "--dry-run").status == (1 if "merge" in point else 0)
+
+
+def test_another_plan_s_merge_that_was_stopped_is_the_one_to_go_on_with(done):
+    work = done(("1",), 1)
+    work.repo.plan("next", "# Next\n\n### Step 1: x\n")
+    assert work.run("state", "init", "next").status == 0
+    assert work.process("merge", "work", crash="merge.advanced").returncode == -9
+
+    def hint() -> str:
+        answer = work.run("merge", "next", "--dry-run", "--json")
+        return answer.envelope()["issues"][0]["hint"]
+
+    # The git that it had started may take a moment to end.
+    until(lambda: hint() == f"tugcode merge {KEY}")
+
+
+def test_a_merge_that_comes_while_another_is_at_work_waits_for_it(done):
+    work = done(("1",), 1, **{"step-1": {"slow.txt": "x\n"}})
+    inner = work.repo.path / ".git"
+    (inner / "info" / "attributes").write_text("slow.txt filter=slow\n")
+    for name in ("reached", "go"):
+        os.mkfifo(inner / name)
+    gate = f"echo > '{inner}/reached'; cat '{inner}/go' > /dev/null; cat"
+    work.repo.git("config", "filter.slow.smudge", gate)
+    first = work.start("merge", "work", "--json")
+    (inner / "reached").read_text()
+    second = work.start("merge", "work", "--json")
+    lock = inner / "tugtool" / "worktrees.lock"
+    until(lambda: second.poll() is not None or stands_at(second.pid, lock))
+    (inner / "go").write_text("")
+    (out, _), (late, _) = first.communicate(), second.communicate()
+    assert (first.returncode, second.returncode) == (0, 1), out + late
+    commit = json.loads(out)["data"]["merged_commit"]
+    assert f"it has been merged, as {commit}" in json.loads(late)["issues"][0]["message"]
+    work.ends_well()
+
+
 SLOW = {f"step-{n}": {f"{n}-{i}.txt": f"{n} {i}\n" * 50 for i in range(9)} for n in (1, 2)}
 
 
@@ -687,10 +812,9 @@ def stopped(done):
         work.repo.git("config", "filter.slow.smudge", f"{wait}; cat")
         busy = work.start("merge", "work", apart=True)
         (inner / "reached").read_text()
-        # Another merge that comes now leaves everything to this one.
-        assert f"is under way, process {busy.pid}" in work.refuses()
-        os.killpg(busy.pid, signal.SIGKILL)
-        busy.communicate()
+        # Whoever only looks does not wait for this one, and says that it is at work.
+        assert f"is under way, process {busy.pid}" in work.refuses("--dry-run")
+        kill_all(busy)
         return work
 
     return make
@@ -706,6 +830,7 @@ def test_a_git_that_is_killed_while_it_changes_files_is_gone_on_with(stopped):
     assert 0 < len(half_way(work)) < 18
     (work.repo.path / half_way(work)[0]).write_text("1 0\n1 0\n1")
     assert "was stopped while it changed files" in work.refuses("--dry-run")
+    assert work.hint("--dry-run") == f"tugcode merge {KEY}"
     work.merge()
     work.ends_well()
     assert len(half_way(work)) == 18

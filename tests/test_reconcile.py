@@ -1,5 +1,6 @@
 """Reconcile: what git proves to be done is done, and nothing else."""
 
+import shutil
 import subprocess
 
 import pytest
@@ -65,6 +66,21 @@ def test_everything_comes_back_before_a_merge(work):
     work.reconcile()
     assert work.done() == commits
     assert work.rows("select status from plans") == [{"status": "done"}]
+
+
+def test_who_records_a_plan_anew_that_has_branches_is_told_of_them(work, tugcode):
+    work = work("1 tt", "2 t", "3 te")
+    _three_branches(work)
+    for path in (work.repo.path / ".tugtool").glob("state.*"):
+        path.unlink()
+    shutil.rmtree(work.repo.path / ".git" / "tugtool")
+    hint = "tugcode state reconcile .tugtool/tugplan-work.md --dry-run"
+    done = tugcode("-C", work.repo.path, "state", "init", "work", "--json")
+    (issue,) = [each for each in done.envelope()["issues"] if each["code"] == "W106"]
+    assert issue["hint"] == hint
+    assert "tugplan/work-20260221" in issue["message"]
+    done = tugcode("-C", work.repo.path, "state", "init", "work", "--json")
+    assert done.envelope()["issues"] == []
 
 
 def test_everything_comes_back_after_a_plain_merge(work):
@@ -554,7 +570,7 @@ def test_the_text_says_what_was_done_and_passed_over(work):
     first = work.commit(tree, "step-1")
     work.revert(tree, work.commit(tree, "step-2"))
     out = work.run("state", "reconcile", "work", "--dry-run").out
-    assert "3 commits read, 1 steps would be reconciled" in out
+    assert "3 commits read, 1 step would be reconciled" in out
     assert f"step-1: {first} (was pending)" in out
     assert "1 passed over" in out
     work.finish("step-1", work.base, tree)

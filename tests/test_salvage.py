@@ -173,8 +173,13 @@ def test_the_next_claim_tells_where_the_work_is_and_how_to_get_it_back(place):
     assert data["salvage_ref"] == before["salvage_ref"] == ref
     assert before["salvage_refs"] == [ref]
     assert before["recover"] == [f"git merge {branch}", f"tugcode worktree salvage apply {ref}"]
+    # Whoever claims again, because the answer was lost, is told the same.
+    again = yard.ok("state", "claim", "work", at=other)["previous_attempt"]
+    assert (again["worktree"], again["recover"]) == (str(other), before["recover"])
     # And so it comes back.
     git("merge", "--quiet", branch, cwd=other)
+    again = yard.ok("state", "claim", "work", at=other)["previous_attempt"]
+    assert again["recover"] == [f"tugcode worktree salvage apply {ref}"]
     yard.ok("worktree", "salvage", "apply", ref, at=other)
     assert sorted(each.name for each in other.iterdir()) == sorted(
         each.name for each in path.iterdir()

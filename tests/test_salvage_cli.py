@@ -385,6 +385,26 @@ def test_a_person_may_drop_what_has_not_landed_by_its_name(saved):
     assert salvages(yard) == []
 
 
+def test_what_has_not_landed_is_dropped_only_by_its_whole_name(saved):
+    yard, _, ref = saved()
+    name = ref.removeprefix("refs/tug/salvage/")
+    for short in ("work", name[:-1], ref[:-1], name.rpartition("/")[2]):
+        for words in ([], ["--dry-run"]):
+            said = yard.refused("E085", "worktree", "salvage", "prune", short, *words)
+            assert f'"{short}" is short for {name}, which' in said
+    assert salvages(yard) == [ref]
+    assert salvage(yard, "prune", name)["pruned"][0]["salvage_ref"] == ref
+
+
+def test_what_has_landed_is_dropped_by_any_name_of_its(yard):
+    yard = yard()
+    path = held(yard)
+    (path / "one").write_text("1")
+    ref = yard.ok(*TAKERS["reset"])["salvage_ref"]
+    land(yard, path)
+    assert salvage(yard, "prune", "work")["pruned"][0]["salvage_ref"] == ref
+
+
 def test_a_worker_may_not(saved, monkeypatch):
     yard, _, ref = saved()
     monkeypatch.setenv("TUGCODE_ATTEMPT", "1")

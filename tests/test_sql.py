@@ -108,6 +108,7 @@ PLANS = {
     "RAISE_ATTEMPT": ["key of steps"],
     "ATTEMPT": ["key of attempts"],
     "ATTEMPT_BEFORE": ["key of attempts"],
+    "ATTEMPT_ELSEWHERE": ["key of attempts"],
     "RAISE_ATTEMPTS": ["key of steps"],
     "SEEN": ["key of attempts"],
     "END_ATTEMPT": ["key of attempts"],

@@ -32,7 +32,7 @@ def test_a_plan_is_carried_out_from_init_to_done(desk):
     assert desk.text("release", "work", "step-2").out == "released step-2\n"
     assert desk.text("reset", "work", "step-2").out == "nothing to reset: step-2\n"
     assert desk.text("pause").out == f"{KEY} is paused\n"
-    assert desk.text("claim").out == "nothing to claim: the plan is paused; 1 remain\n"
+    assert desk.text("claim").out == "nothing to claim: the plan is paused; 1 remains\n"
     assert desk.text("resume").out == f"{KEY} goes on\n"
     reopened = desk.text("reopen", "work", "step-1", "--reason", "reverted")
     assert reopened.out == "reopened step-1\n"

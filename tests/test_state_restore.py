@@ -313,6 +313,11 @@ def test_a_dry_run_only_tells(desk):
     assert (desk.dump(), sorted(os.listdir(_home(desk)))) == before
     text = desk.text("restore", "--dry-run").out
     assert text.startswith("would restore the state from ")
+    sound = "the database is sound, so without --dry-run it is refused; --from FILE insists"
+    assert text.endswith(f"  nothing was changed; {sound}\n")
+    assert desk.text("restore").err.startswith("tugcode: E077: ")
+    _lose(desk)
+    text = desk.text("restore", "--dry-run").out
     assert text.endswith("  nothing was changed; without --dry-run it is done\n")
 
 
@@ -332,8 +337,10 @@ def test_people_are_told_what_is_missing_and_where_the_rest_is(desk):
     assert lines[2].startswith("  missing: 1 completed step, and whatever else was recorded after")
     assert lines[3].startswith("    step-1 of .tugtool/tugplan-work.md, completed 2")
     assert lines[3].endswith(f", commit {desk.commit}")
-    assert lines[4] == f"  ended the claim of step-3 by {desk.red}"
-    assert lines[5].startswith("  what was there before is kept in ")
+    look = "tugcode state reconcile .tugtool/tugplan-work.md --dry-run"
+    assert lines[4] == f"    git may have it: {look}"
+    assert lines[5] == f"  ended the claim of step-3 by {desk.red}"
+    assert lines[6].startswith("  what was there before is kept in ")
 
 
 @pytest.mark.parametrize("content", [None, b"", b"no database at all", b"\0" * 9999])

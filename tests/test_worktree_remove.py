@@ -60,6 +60,12 @@ def test_list_tells_of_every_worktree_what_it_holds_and_how_far_it_is(yard, tugc
     assert "reserved until" in text
 
 
+def test_one_file_is_no_files(yard):
+    yard = yard()
+    (yard.create() / "one").write_text("1")
+    assert "1 file not committed" in yard.said("worktree", "list")
+
+
 def test_list_shows_a_lease_that_ran_out_and_a_holder_that_is_gone(yard):
     yard = yard()
     late, dead = yard.create(), yard.create()

@@ -1,13 +1,13 @@
 """Dependency commits: claim lists what a branch lacks, sync brings it in or changes nothing."""
 
 import os
-import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from conftest import Repo, git
+from racing import kill_all
 from state_fixtures import KEY
 from worktree_fixtures import Yard, crashed, fsck, process
 
@@ -86,6 +86,34 @@ def test_a_claim_is_answered_also_where_git_cannot_be_asked(spread, tmp_path, mo
     monkeypatch.setenv("PATH", str(tmp_path))
     claim = yard.ok("state", "claim", "work", at=paths[2])
     assert (claim["anchor"], claim["missing_commits"]) == ("step-3", None)
+
+
+def test_a_worktree_that_is_gone_is_not_taken_for_the_one_made_after_it(yard):
+    """What was committed there is missing here: the new one has another name."""
+    yard = yard("1", "2", "3 < 1 2")
+    first = yard.create("--claim")
+    commit = yard.do(first, "step-1", {"one": "1"})
+    yard.ok("worktree", "remove", first.name, "--force")
+    second = yard.create("--claim")
+    assert second.name == f"{first.name}-2"
+    yard.do(second, "step-2", {"two": "2"})
+    claim = yard.ok("state", "claim", "work", at=second)
+    assert [each["commit"] for each in claim["missing_commits"]] == [commit]
+    assert [each["commit"] for each in yard.ok("worktree", "sync", at=second)["merged"]] == [commit]
+
+
+@pytest.mark.parametrize("end", ["released", "completed", "reset"])
+def test_a_name_under_which_somebody_worked_is_not_given_out_again(yard, end):
+    yard = yard("1")
+    first = yard.create("--claim")
+    if end == "released":
+        yard.ok("state", "release", "work", "step-1", at=first)
+    elif end == "completed":
+        yard.ok("state", "complete", "work", "step-1", "--force", "r", at=first)
+    else:
+        yard.ok("state", "reset", "work", "step-1")
+    yard.ok("worktree", "remove", first.name, "--force")
+    assert yard.create().name == f"{first.name}-2"
 
 
 def test_nothing_is_missing_once_the_commits_are_on_the_branch(spread):
@@ -311,8 +339,7 @@ def test_a_git_that_is_killed_while_it_changes_files_is_gone_on_with(spread):
     busy = process(third, "worktree", "sync", apart=True)
     (inner / "reached").read_text()
     assert "sync under way" in yard.run("worktree", "sync", at=third).out
-    os.killpg(busy.pid, signal.SIGKILL)
-    busy.communicate()
+    kill_all(busy)
     got = sorted(path.name for path in third.glob("one-*.txt"))
     assert 0 < len(got) < 9
     (third / got[0]).write_text("theirs\n")

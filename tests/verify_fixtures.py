@@ -2,6 +2,7 @@
 
 import os
 import select
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -105,4 +106,4 @@ class Fifo:
                 return
 
 
-PYTHON = sys.executable
+PYTHON = shlex.quote(sys.executable)

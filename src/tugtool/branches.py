@@ -80,6 +80,14 @@ class Landscape:
         return self.current
 
 
+def named_after(repo: Repository, plan: str) -> list[str]:
+    """The branches that are called as those of the plan are."""
+    out = git.run("for-each-ref", "--format=%(refname)", f"refs/heads/{BRANCHES}", cwd=repo.root)
+    slug = catalog.slug_of(os.path.basename(plan))
+    names = [name.removeprefix("refs/heads/") for name in out.split("\n") if name]
+    return [name for name in names if is_named_after(name, slug)]
+
+
 def is_named_after(name: str, slug: str) -> bool:
     """Whether a branch is `tugplan/<slug>-<date>`, or that with a number."""
     start = f"{BRANCHES}{naming.safe(slug)}-"

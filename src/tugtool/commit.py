@@ -14,7 +14,7 @@ from tugtool.errors import GitFailed, TugError, quoted
 from tugtool.git_errors import CommitRefused
 from tugtool.intent import Intent
 from tugtool.state import record
-from tugtool.state_errors import WrongStatus
+from tugtool.state_errors import NotOwner, WrongStatus
 from tugtool.store import sql_commit as sql
 
 TYPE_CHECKING = False
@@ -95,7 +95,7 @@ def settle(site: Site) -> Data | None:
 
 
 def _held(site: Site, plan: str, anchor: str, attempt: int | None) -> _Step:
-    """The step, if it is the caller's or completed; in SPEC's order, before all else."""
+    """The step, if it is or was the caller's; in SPEC's order, before all else."""
     with site.store.read(plan) as tx:
         plan_ = record.plan_row(tx, plan)
         row, top = record.family(tx, plan, anchor)
@@ -106,6 +106,10 @@ def _held(site: Site, plan: str, anchor: str, attempt: int | None) -> _Step:
             raise WrongStatus(plan, anchor, status="a substep", needed=needed)
         if row["status"] != "completed":
             record.refuse_stranger(plan, top, site.owner)
+        elif row["completed_by"] not in (None, site.owner):
+            # What lies here is not in that commit, and this is no success.
+            facts = {"owner": row["completed_by"], "caller": site.owner}
+            raise NotOwner(plan, anchor, **facts, verb="was completed")
         intent = tx.first(sql.COMMIT_INTENT, owner=site.owner)
         return _Step(plan_, row, top, intent)
 
@@ -236,7 +240,10 @@ def _finish(
         intent.leave(site)
         issues = [*issues, {**failure.issue(), "severity": "warning"}]
     if recovered and tree.look(site.top, site.git_dir).dirty:
-        said = f"{made.hash} was made by an earlier run; what was changed since is not in it"
+        said = (
+            f"{made.hash} was made by an earlier run; what was changed since is not in it: the "
+            "commit of the next step here takes it along, or git commit"
+        )
         issues = [*issues, {"code": "W112", "severity": "warning", "message": said}]
     change = intent.change
     data: Data = {
@@ -278,8 +285,10 @@ def _complete(site: Site, intent: Intent, made: Commit) -> tuple[Data, TugError 
 def _settle(site: Site, intent: Intent, made: Commit | None) -> Data:
     """Bring an earlier commit of this worktree to its end; what was done."""
     if made is None:
-        intent.change.undo()
-        tree.forget_index(site.git_dir)
+        change = intent.change
+        change.undo()
+        paths = [log.PATH, *([change.archive] if change.archive else [])]
+        tree.undo_index(site.top, site.git_dir, change.entry.strip(), paths)
         intent.drop(site)
         done = "undone: git has no commit of it"
     else:

@@ -42,11 +42,14 @@ class BadDashName(DashError):
 
     code = "E055"
 
-    def __init__(self, name: str, *, reason: str, close: str | None = None) -> None:
+    def __init__(
+        self, name: str, *, reason: str, close: str | None = None, taken: bool = False
+    ) -> None:
         tail = f'; "{close}" would do' if close else ""
+        problem = f'no dash can be called "{name}" here: {reason}{tail}'
         super().__init__(
-            f'no dash can be called "{name}" here: {reason}{tail}',
-            hint="tugcode dash create --help",
+            f"there is a dash {name} already: {reason}" if taken else problem,
+            hint=f"tugcode dash show {name}" if taken else "tugcode dash create --help",
             dash=name,
             close=[close] if close else None,
         )
@@ -57,10 +60,10 @@ class DashEnded(DashError):
 
     code = "E056"
 
-    def __init__(self, name: str, *, what: str, **facts: object) -> None:
+    def __init__(self, name: str, *, what: str, hint: str | None = None, **facts: object) -> None:
         super().__init__(
             f"the dash {name} is not active: {what}",
-            hint=f"tugcode dash show {quoted(name)}",
+            hint=hint or f"tugcode dash show {quoted(name)}",
             dash=name,
             **facts,
         )

@@ -165,8 +165,10 @@ class GitFailed(RepositoryError):
     code = "E076"
 
     def __init__(self, arguments: Sequence[str], *, status: int, said: str) -> None:
+        # Options of git's own may stand before what it was asked to do.
+        command = next((word for word in arguments if not word.startswith("-")), arguments[0])
         super().__init__(
-            f"git {arguments[0]} failed with status {status}: {said or 'it said nothing'}",
+            f"git {command} failed with status {status}: {said or 'it said nothing'}",
             hint="git status",
             arguments=list(arguments),
             status=status,

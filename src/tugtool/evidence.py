@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tugtool.history import Commit
     from tugtool.repository import Repository
     from tugtool.state.reconciling import Facts
+    from tugtool.store import Row
     from tugtool.trailers import Trailers
 
     Data = dict[str, object]
@@ -124,6 +125,18 @@ class Evidence:
                     why = f"the step is also on {best.commit}, which counts"
                     self._ignore(self.inside[proof.commit], anchor, "another_commit", why)
         return winners
+
+    def is_on_base(self, step: Row) -> bool:
+        """Whether the base branch says that the step is done as it is recorded now.
+
+        A commit of an older attempt, rejected since, speaks for that one only; where a commit
+        names no attempt, it is the first.
+        """
+        return any(
+            proof.on_base
+            and (proof.commit == step["commit_hash"] or (proof.attempt or 1) >= step["attempt"])
+            for proof in self.all_proofs.get(step["anchor"], ())
+        )
 
     def _ignore(self, commit: Commit, anchor: str | None, reason: str, detail: str) -> None:
         self.ignored.append(

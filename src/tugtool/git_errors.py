@@ -165,9 +165,18 @@ class NoSuchSalvage(WorktreeError):
     code = "E085"
 
     def __init__(
-        self, given: str, *, several: bool, close: Sequence[str] = (), foreign: bool = False
+        self,
+        given: str,
+        *,
+        several: bool,
+        close: Sequence[str] = (),
+        foreign: bool = False,
+        unlanded: str | None = None,
     ) -> None:
-        if foreign:
+        if unlanded is not None:
+            whole = f"is short for {listing(close)}, which is dropped only by its whole name"
+            problem = f'"{given}" {whole}: {unlanded}'
+        elif foreign:
             problem = f'"{given}" is no ref of saved work; those begin with refs/tug/salvage/'
         elif several:
             problem = f'"{given}" means several: {listing(close, most=5)}'
@@ -212,5 +221,5 @@ class MessageRefused(WorktreeError):
 
     code = "E081"
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason, hint="tugcode commit --help")
+    def __init__(self, reason: str, *, command: str = "commit") -> None:
+        super().__init__(reason, hint=f"tugcode {command} --help")

@@ -94,17 +94,20 @@ def _on_the_way(root: str, name: str) -> list[str]:
     return [name] if os.path.lexists(os.path.join(root, name)) else []
 
 
-def recover(repo: Repository, refuse: Refuse, *, dry_run: bool = False) -> None:
-    """Finish or undo what a git that was stopped has left in the main worktree."""
+def recover(repo: Repository, refuse: Refuse, *, only_look: str | None = None) -> None:
+    """Finish or undo what a git that was stopped has left in the main worktree.
+
+    Whoever may `only_look` is told of it, and with which command to go on.
+    """
     advance = advancing.left_off(repo.root, repo.common_dir)
     if advance is None:
         return
     pid = advance.busy()
     if pid is not None:
         raise refuse(f"a merge is under way, process {pid}", "git status", pid=pid)
-    if dry_run:
+    if only_look is not None:
         reason = "a merge was stopped while it changed files; the next one puts them right"
-        raise refuse(reason, "git status")
+        raise refuse(reason, only_look)
     try:
         advance.finish()
     except Stuck as stuck:

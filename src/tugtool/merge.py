@@ -7,15 +7,20 @@ merge that was stopped is finished by the next one.
 
 from __future__ import annotations
 
-from tugtool import crash, git, history, mainline, tidying, trailers
+import json
+from contextlib import contextmanager
+
+from tugtool import advancing, crash, git, history, landed, mainline, salvage, tidying, trailers
 from tugtool.errors import listing, quoted
 from tugtool.evidence import Evidence
 from tugtool.git_errors import MergeRefused
 from tugtool.rehearsal import Rehearsal, commit, is_ancestor, is_commit
-from tugtool.state import merging, record
+from tugtool.state import dashing, merging, record
+from tugtool.worktree import survey
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from tugtool.repository import Repository
@@ -38,8 +43,24 @@ def merge(
     if repo.worktree != repo.root:
         reason = f"this is {repo.worktree}, and merging is done in the main worktree, {repo.root}"
         raise MergeRefused(plan, reason=reason, hint=f"cd {quoted(repo.root)}")
+    if dry_run:
+        return _merge(repo, store, plan, squash=squash, dry_run=True, actor=actor)
+    # One at a time: whoever comes second finds what the first has done.
+    with _alone(repo):
+        return _merge(repo, store, plan, squash=squash, dry_run=False, actor=actor)
+
+
+def _merge(
+    repo: Repository,
+    store: Store,
+    plan: str,
+    *,
+    squash: bool,
+    dry_run: bool,
+    actor: str | None,
+) -> Data:
     facts, begun = merging.facts(store, plan, repo.root)
-    _recover(repo, plan, dry_run=dry_run)
+    _recover(repo, store, plan, begun, dry_run=dry_run)
     left_off = _left_off(repo, plan, begun)
     if left_off is not None:
         script, resumed = left_off, True
@@ -59,27 +80,37 @@ def merge(
 
 def settle(repo: Repository, store: Store, plan: str, *, actor: str | None = None) -> bool:
     """Finish a merge that was stopped after it had moved the base branch; else forget it."""
-    facts, begun = merging.facts(store, plan, repo.root)
-    if begun is None:
-        return True
     if repo.worktree != repo.root:
         reason = f"it is finished in the main worktree, {repo.root}"
         raise MergeRefused(plan, reason=reason, hint=f"cd {quoted(repo.root)}")
-    _recover(repo, plan, dry_run=False)
-    script = _left_off(repo, plan, begun)
-    if script is None:
-        merging.give_up(store, plan, repo.root, begun["detail"])
-        return False
-    _conclude(repo, store, facts, script, actor)
-    return True
+    with _alone(repo):
+        facts, begun = merging.facts(store, plan, repo.root)
+        if begun is None:
+            return True
+        _recover(repo, store, plan, begun, dry_run=False)
+        script = _left_off(repo, plan, begun)
+        if script is None:
+            merging.give_up(store, plan, repo.root, begun["detail"])
+            return False
+        _conclude(repo, store, facts, script, actor)
+        return True
+
+
+@contextmanager
+def _alone(repo: Repository) -> Iterator[None]:
+    """While nobody else merges, joins, or makes or removes worktrees."""
+    queue = survey.lock(repo)
+    queue.enter()
+    try:
+        yield
+    finally:
+        queue.leave()
 
 
 def _left_off(repo: Repository, plan: str, begun: Row | None) -> Data | None:
     """The merge that was begun, if the base branch has moved and the rest is to be done."""
     if begun is None:
         return None
-    import json
-
     script: Data = json.loads(begun["detail"])
     if not mainline.Step(script["base_branch"], begun["head"], script["result"]).is_taken(repo):
         return None
@@ -90,13 +121,26 @@ def _left_off(repo: Repository, plan: str, begun: Row | None) -> Data | None:
     return script
 
 
-def _recover(repo: Repository, plan: str, *, dry_run: bool) -> None:
+def _recover(
+    repo: Repository, store: Store, plan: str, begun: Row | None, *, dry_run: bool
+) -> None:
     """Finish or undo what a git that was stopped has left in the main worktree."""
 
     def refuse(reason: str, hint: str, **facts: object) -> MergeRefused:
         return MergeRefused(plan, reason=reason, hint=hint, **facts)
 
-    mainline.recover(repo, refuse, dry_run=dry_run)
+    again = _again(repo, store, begun, plan) if dry_run else None
+    mainline.recover(repo, refuse, only_look=again)
+
+
+def _again(repo: Repository, store: Store, begun: Row | None, plan: str) -> str:
+    """The command that goes on with whatever was stopped while it moved the main worktree."""
+    left = advancing.left_off(repo.root, repo.common_dir)
+    for row in dashing.intents(store, "join") if left is not None else ():
+        script = json.loads(row["detail"])
+        if left is not None and script["result"] == left.result:
+            return f"tugcode dash join {quoted(script['name'])}"
+    return f"tugcode merge {quoted(plan if begun is None else begun['plan_path'])}"
 
 
 def _refuse_unfit(facts: Facts) -> None:
@@ -153,31 +197,40 @@ def _refuse_stray_steps(found: Evidence) -> None:
     coming = history.reachable(found.inside, tips)
     for step in found.facts.steps:
         anchor, hash_ = step["anchor"], step["commit_hash"]
-        known = anchor in found.proofs and found.proofs[anchor].on_base
-        if hash_ is None or hash_ in coming or known:
+        if hash_ is None or hash_ in coming or found.is_on_base(step):
             continue
         if not _has(found, tips, hash_):
             stray[anchor] = hash_
     if stray:
-        named = listing([f"{anchor} ({hash_[:12]})" for anchor, hash_ in stray.items()])
-        reason = f"commits of completed steps are on none of its branches: {named}"
-        hint = f"git branch --all --contains {next(iter(stray.values()))}"
+        root = found.land.root
+        named = [f"{anchor} ({hash_[:12]}{_saved(root, hash_)})" for anchor, hash_ in stray.items()]
+        reason = f"commits of completed steps are on none of its branches: {listing(named)}"
+        hint = f"git for-each-ref --contains {next(iter(stray.values()))}"
         raise MergeRefused(plan, reason=reason, hint=hint, commits=stray)
 
 
 def _has(found: Evidence, tips: list[str], hash_: str) -> bool:
-    root = found.land.root
-    return is_commit(root, hash_) and any(is_ancestor(root, hash_, tip) for tip in tips)
+    """Whether one of the tips has a commit, or the base branch what is in it."""
+    root, base = found.land.root, found.base_tip
+    if not is_commit(root, hash_):
+        return False
+    if any(is_ancestor(root, hash_, tip) for tip in tips):
+        return True
+    # Squashed or rebased by somebody, without our trailers.
+    return base is not None and landed.has_landed(root, hash_, base)
+
+
+def _saved(root: str, hash_: str) -> str:
+    """Where a commit is that was saved when its worktree went; git may not even have it."""
+    words = ("for-each-ref", "--contains", hash_, "--format=%(refname)", f"{salvage.PREFIX}/")
+    refs = git.attempt(*words, cwd=root).out.splitlines()
+    return f", saved as {refs[0]}" if refs else ""
 
 
 def _carried(found: Evidence) -> list[str]:
     """The steps that the squashed commit has to speak for: all that have none on the base."""
-    return [
-        step["anchor"]
-        for step in found.facts.steps
-        if step["parent_anchor"] is None
-        and not (step["anchor"] in found.proofs and found.proofs[step["anchor"]].on_base)
-    ]
+    steps = [step for step in found.facts.steps if step["parent_anchor"] is None]
+    return [step["anchor"] for step in steps if not found.is_on_base(step)]
 
 
 def _squash_message(facts: Facts, carried: list[str]) -> str:

@@ -106,8 +106,7 @@ class Rehearsal:
         ]
 
     def _all_on_base(self, part: Part) -> bool:
-        proofs = self.found.proofs
-        return all(anchor in proofs and proofs[anchor].on_base for anchor in part.steps)
+        return all(self.found.is_on_base(self.steps_of[anchor]) for anchor in part.steps)
 
     def _message(self, part: Part) -> str:
         what = f"Merge {part.branch.name}"

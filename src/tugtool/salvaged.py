@@ -272,6 +272,9 @@ def prune(
 ) -> Data:
     """Drop what was saved and has landed, or what a person names."""
     chosen = list({each.ref: each for each in map(lambda name: named(repo, name), given)}.values())
+    for name, each in ((name, named(repo, name)) for name in given):
+        if name not in (each.ref, each.name) and (why := _unlanded(repo, store, each)):
+            raise NoSuchSalvage(name, several=False, close=[each.name], unlanded=why)
     pruned: list[Data] = []
     kept: list[Data] = []
     for each in chosen or ([] if given else every(repo)):

@@ -183,21 +183,36 @@ def trace(repo: Repository, store: Store, claim: Data) -> None:
     try:
         with store.read(plan) as tx:
             saved = tx.all(sql_git.SALVAGES, anchor=claim["anchor"])
+            other = tx.first(
+                sql_git.ATTEMPT_ELSEWHERE,
+                anchor=claim["anchor"],
+                number=claim["attempt"],
+                owner=owner,
+            )
         there = set(refs(repo))
         saved = [row for row in saved if row["salvage_ref"] in there]
         own = [row["salvage_ref"] for row in saved if row["number"] == before["number"]]
         before["salvage_refs"] = [row["salvage_ref"] for row in saved[: resuming.MOST_REFS]]
         claim["salvage_ref"] = before["salvage_ref"] = own[0] if own else None
         before["branch"], before["commits_ahead"] = _branch(repo, store, before["worktree"])
+        commands = _merges(repo, store, other["worktree"], owner) if other is not None else []
     except (TugError, OSError):
         return
-    commands = []
-    if before["worktree"] != owner and before["commits_ahead"] and before["branch"]:
-        commands.append(f"git merge {quoted(before['branch'])}")
     # What was saved of the caller's own worktree still lies in it.
     if saved and saved[0]["worktree"] != owner:
         commands.append(f"tugcode worktree salvage apply {quoted(saved[0]['salvage_ref'])}")
     before["recover"] = commands
+
+
+def _merges(repo: Repository, store: Store, other: str, owner: str) -> list[str]:
+    """What brings the commits of another worktree in, unless they are there already."""
+    branch, ahead = _branch(repo, store, other)
+    if not branch or not ahead:
+        return []
+    here, tip = _known(repo).get(owner), base.commit_of(repo.root, f"refs/heads/{branch}")
+    if here is not None and tip is not None and landed.is_ancestor(repo.root, tip, here["HEAD"]):
+        return []
+    return [f"git merge {quoted(branch)}"]
 
 
 def refs(repo: Repository) -> list[str]:

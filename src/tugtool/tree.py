@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 
 from tugtool import git, trailers
-from tugtool.errors import GitFailed
+from tugtool.errors import GitFailed, quoted
 from tugtool.git_errors import CommitRefused
 from tugtool.index import Index
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 #: Files of git's that say that something is not finished.
 _UNDER_WAY = {
@@ -24,6 +24,8 @@ _UNDER_WAY = {
 }
 #: The index as it was before `git add`.
 _SAVED = "tugtool-index"
+#: The index as `git add` left it.
+_ADDED = "tugtool-index-added"
 _STATE = (".tugtool/state.db", ".tugtool/state.lock")
 
 
@@ -49,7 +51,10 @@ class Tree:
         """E080, where a step's work cannot be committed."""
         for name, what in _UNDER_WAY.items():
             if os.path.lexists(os.path.join(self.git_dir, name)):
-                raise CommitRefused(self.top, f"has a {what} under way; it has to end first")
+                reason = f"has a {what} under way, which has to end first"
+                if what == "merge":
+                    reason += "; git commit ends it, once its conflicts are solved"
+                raise CommitRefused(self.top, reason, hint=f"git -C {quoted(self.top)} status")
         if self.unmerged:
             names = ", ".join(self.unmerged[:8])
             raise CommitRefused(self.top, f"has unmerged files: {names}", files=self.unmerged)
@@ -190,6 +195,8 @@ def add_all(top: str, git_dir: str) -> None:
     index.copy()
     done = index.run(*words, cwd=top)
     if not done.status:
+        # Before it takes its place: whoever finds it there knows whose it is.
+        _keep(index.own, os.path.join(git_dir, _ADDED))
         index.install()
     index.end()
     if done.status:
@@ -199,10 +206,14 @@ def add_all(top: str, git_dir: str) -> None:
 def save_index(git_dir: str) -> bool:
     """Keep the index under another name: git never changes the file, it puts a new one there."""
     forget_index(git_dir)
+    # No index yet, or no links here: then it stays as `git add` leaves it.
+    return _keep(os.path.join(git_dir, "index"), os.path.join(git_dir, _SAVED))
+
+
+def _keep(path: str, name: str) -> bool:
     try:
-        os.link(os.path.join(git_dir, "index"), os.path.join(git_dir, _SAVED))
+        os.link(path, name)
     except OSError:
-        # No index yet, or no links here: then it stays as `git add` leaves it.
         return False
     return True
 
@@ -215,8 +226,33 @@ def restore_index(git_dir: str) -> None:
     forget_index(git_dir)
 
 
+def undo_index(top: str, git_dir: str, entry: str = "", paths: Sequence[str] = ()) -> None:
+    """Undo the `git add` of somebody who died; what others have added since stays added.
+
+    Then only `paths` are taken out of the index, and only if the log has the `entry` there.
+    """
+    saved = os.path.join(git_dir, _SAVED)
+    if os.path.lexists(saved) and _is_as_added(top, git_dir):
+        restore_index(git_dir)
+        return
+    if paths and entry in git.attempt("cat-file", "blob", f":{paths[0]}", cwd=top).out:
+        git.attempt("reset", "--quiet", "--", *paths, cwd=top)
+    forget_index(git_dir)
+
+
+def _is_as_added(top: str, git_dir: str) -> bool:
+    added = os.path.join(git_dir, _ADDED)
+    if not os.path.lexists(added):
+        return False
+    # Not the files themselves: whoever looks at the status may write the index anew.
+    words = ("ls-files", "--stage", "-v", "-z")
+    found, left = (git.attempt(*words, cwd=top, index=index) for index in (None, added))
+    return not found.status and found.out == left.out
+
+
 def forget_index(git_dir: str) -> None:
     """Nobody will ask for it any more."""
-    saved = os.path.join(git_dir, _SAVED)
-    if os.path.lexists(saved):
-        os.unlink(saved)
+    for name in (_SAVED, _ADDED):
+        path = os.path.join(git_dir, name)
+        if os.path.lexists(path):
+            os.unlink(path)

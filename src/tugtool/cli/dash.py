@@ -7,6 +7,7 @@ from tugtool.cli.place import Place, said
 from tugtool.dash import names
 from tugtool.dash_errors import NoSuchDash
 from tugtool.errors import Usage
+from tugtool.git_errors import MessageRefused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,11 +48,21 @@ def dash_commit(call: Call) -> Answer:
     given = call.text("message")
     if given is None:
         raise Usage("dash commit needs --message", command=call.path)
-    words = rounds.Words(given, instruction=call.text("instruction"), summary=call.text("summary"))
     place = Place(call)
-    name = _name(call, place)
-    data: Data = rounds.commit(place.repo, place.store, name, words, caller=place.worktree)
+    try:
+        words = rounds.Words(
+            given, instruction=call.text("instruction"), summary=call.text("summary")
+        )
+        name = _name(call, place)
+        data: Data = rounds.commit(place.repo, place.store, name, words, caller=place.worktree)
+    except MessageRefused as error:
+        raise _helped(call, error) from error
     return place.backed_up(said(data, _committed(data)))
+
+
+def _helped(call: Call, error: MessageRefused) -> MessageRefused:
+    """The refusal of a message, with the help of the command that was given it."""
+    return MessageRefused(error.message, command=call.path)
 
 
 def _committed(data: Data) -> str:
@@ -68,14 +79,17 @@ def dash_join(call: Call) -> Answer:
     from tugtool.dash import joining
 
     place = Place(call)
-    data: Data = joining.join(
-        place.repo,
-        place.store,
-        names.bare(call.text("name") or ""),
-        cwd=call.cwd,
-        words=call.text("message"),
-        squash=not call.flag("no_squash"),
-    )
+    try:
+        data: Data = joining.join(
+            place.repo,
+            place.store,
+            names.bare(call.text("name") or ""),
+            cwd=call.cwd,
+            words=call.text("message"),
+            squash=not call.flag("no_squash"),
+        )
+    except MessageRefused as error:
+        raise _helped(call, error) from error
     there = "was there already" if data["already_contained"] else "is joined"
     lines = [f"{data['name']} {there}: {data['base_branch']} is at {data['joined_commit']}"]
     lines += [f"  left {data['worktree_path']}: {reason}" for reason in data["left"]]
@@ -134,6 +148,8 @@ def _facts(each: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _work(each: Mapping[str, Any]) -> str:
+    if each["releasing"]:
+        return f"a release was interrupted; tugcode dash release {each['name']} goes on with it"
     if each["tip"] is None:
         return f"its branch is gone; tugcode dash create {each['name']} brings it back"
     if not each["exists"]:

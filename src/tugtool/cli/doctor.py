@@ -64,18 +64,23 @@ def _told(name: str, finding: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _summary(data: Mapping[str, Any]) -> str:
-    counts = data["counts"]
-    made = sum(counts.values()) - counts["skipped"]
-    parts = [f"{counts[kind]} {kind}" for kind in ("error", "warning", "fixed") if counts[kind]]
-    if counts["skipped"]:
+    every, skipped = len(data["checks"]), data["counts"]["skipped"]
+    made = f"{every} checks"
+    if skipped:
         reasons = sorted({check["reason"] for check in data["checks"] if check["reason"]})
-        parts.append(f"{counts['skipped']} skipped ({'; '.join(reasons)})")
-    found = f": {', '.join(parts)}" if parts else ""
+        made = f"{every - skipped} of {made} made, {skipped} skipped ({'; '.join(reasons)})"
+    found = ", ".join(_found(data))
     verdict = "healthy" if data["healthy"] else "NOT healthy"
-    return f"{verdict}, {made} checks{found}; {_versions(data)}"
-
-
-def _versions(data: Mapping[str, Any]) -> str:
     versions = data["versions"]
-    bug = " with the WAL-reset bug, kept clear of" if versions["sqlite_wal_reset_bug"] else ""
-    return f"SQLite {versions['sqlite']}{bug}, git {versions['git'] or 'not found'}"
+    using = f"SQLite {versions['sqlite']}, git {versions['git'] or 'not found'}"
+    return f"{verdict}, {made}{f': {found}' if found else ''}; {using}"
+
+
+def _found(data: Mapping[str, Any]) -> Iterator[str]:
+    """How much was found, not by how many checks."""
+    findings = [each for check in data["checks"] for each in check["findings"]]
+    kinds = ["fixed" if each["fixed"] else each["severity"] for each in findings]
+    for kind in ("error", "warning", "fixed"):
+        count = kinds.count(kind)
+        if count:
+            yield f"{count} {kind}{'' if count == 1 or kind == 'fixed' else 's'}"

@@ -7,7 +7,7 @@ import time
 
 from tugtool import config, files, repository
 from tugtool.cli.output import Answer, clean, mention
-from tugtool.errors import PlanAmbiguous, PlanNotFound, Usage, quoted
+from tugtool.errors import GitFailed, PlanAmbiguous, PlanNotFound, Usage, listing, quoted
 from tugtool.plan import catalog, fingerprint
 from tugtool.state.record import PlanCopy, storable
 from tugtool.state_errors import PlanNotInitialised
@@ -196,3 +196,19 @@ def tell(issues: Sequence[Data]) -> None:
     for issue in issues:
         lines = [clean(line) for line in str(issue["message"]).split("\n")]
         mention(f"tugcode: {issue['code']}: " + "\n  ".join(lines) + "\n")
+
+
+def earlier_work(place: Place, plan: str, *, but: str | None = None) -> list[Data]:
+    """A warning for whoever records a plan anew that has branches: steps may be done on them."""
+    from tugtool import branches
+
+    try:
+        found = [name for name in branches.named_after(place.repo, plan) if name != but]
+    except GitFailed:
+        # Others make and remove branches; what was asked for is done, whatever git says here.
+        return []
+    if not found:
+        return []
+    hint = f"tugcode state reconcile {quoted(plan)} --dry-run"
+    message = f"{plan} has branches of an earlier run: {listing(found)}; what they prove: {hint}"
+    return [{"code": "W106", "severity": "warning", "message": message, "hint": hint}]

@@ -7,7 +7,7 @@ import os
 from tugtool import files, holder, state
 from tugtool.cli.output import Answer, clean
 from tugtool.cli.place import Place, said
-from tugtool.errors import Usage
+from tugtool.errors import Usage, listing, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def claim_text(data: Mapping[str, object]) -> str:
             f"{verb} {data['anchor']}: {data['step_title']} "
             f"(attempt {data['attempt']}, until {data['lease_expires_at']})"
         ]
+        lines += lacking(data)
         if isinstance(before, dict) and before["recover"]:
             lines += ["what the last attempt left, to go on with:"]
             lines += [f"  {command}" for command in before["recover"]]
@@ -97,7 +98,25 @@ def claim_text(data: Mapping[str, object]) -> str:
         "all_completed": "every step is completed",
         "no_ready_steps": "no step is ready",
     }
-    return f"nothing to claim: {words[str(data['reason'])]}; {data['total_remaining']} remain\n"
+    left = data["total_remaining"]
+    line = f"nothing to claim: {words[str(data['reason'])]}; {left} remain{'s' * (left == 1)}"
+    parked = data["parked_steps"]
+    if isinstance(parked, list) and parked:
+        look = f"tugcode state review {quoted(str(data['plan_path']))}"
+        line += f"; parked: {listing(parked)} ({look})"
+    return clean(line) + "\n"
+
+
+def lacking(data: Mapping[str, object]) -> list[str]:
+    """What to say of commits that a claimed step depends on, and that the branch lacks."""
+    missing = data["missing_commits"]
+    if not isinstance(missing, list) or not missing:
+        return []
+    steps = listing([str(each["step_anchor"]) for each in missing])
+    return [
+        f"it depends on commits that this branch lacks, of {steps}; to bring them in:",
+        f"  tugcode worktree sync {quoted(str(data['plan_path']))}",
+    ]
 
 
 def state_start(call: Call) -> Answer:

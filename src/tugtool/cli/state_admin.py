@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tugtool import files, state
 from tugtool.cli.output import Answer, clean
-from tugtool.cli.place import Place, said
+from tugtool.cli.place import Place, earlier_work, said
 from tugtool.errors import Usage, quoted
 from tugtool.plan import catalog, fingerprint
 
@@ -49,8 +49,10 @@ def state_init(call: Call) -> Answer:
     if call.flag("force"):
         return state_revise.forced(call, place, file.key, parsed, new=new, issues=issues)
     done = state.init(place.store, file.key, parsed, **new)
-    answer = _recorded(done, len(parsed.steps), issues)
-    return answer if done["already_initialized"] else place.backed_up(answer)
+    if done["already_initialized"]:
+        return _recorded(done, len(parsed.steps), issues)
+    issues += earlier_work(place, file.key)
+    return place.backed_up(_recorded(done, len(parsed.steps), issues))
 
 
 def _recorded(done: Data, steps: int, issues: list[Data]) -> Answer:
@@ -60,11 +62,13 @@ def _recorded(done: Data, steps: int, issues: list[Data]) -> Answer:
     look = f"; its file has changed since (tugcode state diff {quoted(file)})"
     changed = look if done["drift"] else ""
     text = clean(f"{file} {what}{changed}") + "\n"
+    told = [each for each in issues if each["code"] == "W106"]
+    text += "".join(clean(str(each["message"])) + "\n" for each in told)
     if "restored" in done or "forgotten" in done:
         from tugtool.cli import state_restore
 
-        before, told = state_restore.announced(done)
-        text, issues = before + text, [*issues, told]
+        before, warning = state_restore.announced(done)
+        text, issues = before + text, [*issues, warning]
     return Answer(done, lambda: text, issues=issues)
 
 

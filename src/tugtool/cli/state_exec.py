@@ -9,9 +9,9 @@ from tugtool.cli import output
 from tugtool.cli.foreground import Foreground
 from tugtool.cli.output import Answer, clean, mention
 from tugtool.cli.place import Place, tell
-from tugtool.cli.state import claim_text, claimed
+from tugtool.cli.state import claim_text, claimed, lacking
 from tugtool.cli.tending import BUSY_SECONDS, Claim, tend
-from tugtool.errors import CannotRun, TugError, quoted
+from tugtool.errors import CannotRun, TugError
 from tugtool.state_errors import NotOwner, Superseded, WrongStatus
 from tugtool.streams import Streams
 
@@ -33,12 +33,13 @@ def state_exec(call: Call) -> Answer:
     if not os.path.isdir(place.worktree):
         reason = f"its directory would be {place.worktree}, which does not exist"
         raise CannotRun(words[0], reason=reason, missing=False)
+    _refuse_unrunnable(words[0], place.worktree)
     data, issues = claimed(place, plan, os.getpid())
     tell(issues)
     if not data["claimed"]:
         return _nothing(place, data)
     claim = _begun(place, plan, data)
-    _mention_missing(data)
+    _mention(data)
     with Foreground() as front:
         try:
             running = child.start(
@@ -86,6 +87,7 @@ def _facts(data: Data, running: Child) -> Data:
     names = "plan_path step_anchor anchor step_title worktree attempt lease_expires_at"
     kept = (*names.split(), "missing_commits", "total_remaining")
     facts = {name: data[name] for name in kept}
+    facts["recover"] = _recover(data)
     return {"ran": True, **facts, "exit_status": running.status, "signal": running.killed_by}
 
 
@@ -98,19 +100,36 @@ def _nothing(place: Place, data: Data) -> Answer:
         mention(f"tugcode: {text}")
         return ""
 
-    kept = ("plan_path", "reason", "all_completed", "total_remaining")
+    kept = ("plan_path", "reason", "all_completed", "total_remaining", "parked_steps")
     facts = {"ran": False, **{name: data[name] for name in kept}}
     status = 1 if place.call.text("step") else 0
     return place.backed_up(Answer(facts, say, status=status), pending=True)
 
 
-def _mention_missing(data: Data) -> None:
-    missing = data["missing_commits"]
-    if isinstance(missing, list) and missing:
-        steps = ", ".join(str(each["step_anchor"]) for each in missing)
-        plan = quoted(str(data["plan_path"]))
-        text = f"{data['anchor']} depends on commits that this branch lacks, of {steps}"
-        mention(f"tugcode: {clean(text)}\n  next: {clean(f'tugcode worktree sync {plan}')}\n")
+def _mention(data: Data) -> None:
+    """What the command should know first: commits that it lacks, work that others left."""
+    lines = lacking(data)
+    if recover := _recover(data):
+        lines += ["what the last attempt left, to go on with:", *(f"  {each}" for each in recover)]
+    mention("".join(f"tugcode: {clean(line)}\n" for line in lines))
+
+
+def _recover(data: Data) -> list[str]:
+    before = data["previous_attempt"]
+    return [str(each) for each in before["recover"]] if isinstance(before, dict) else []
+
+
+def _refuse_unrunnable(command: str, cwd: str) -> None:
+    """Before anything is claimed: a slip of the keyboard is no attempt at a step."""
+    if os.sep in command:
+        places = [os.path.join(cwd, command)]
+    else:
+        places = [os.path.join(each, command) for each in os.get_exec_path(config.environment())]
+    there = [place for place in places if os.path.isfile(place)]
+    if not there:
+        raise CannotRun(command, reason="there is no such command", missing=True)
+    if not any(os.access(place, os.X_OK) for place in there):
+        raise CannotRun(command, reason="it is not executable", missing=False)
 
 
 def _ended(place: Place, claim: Claim, running: Child, data: Data, lost: TugError | None) -> Answer:

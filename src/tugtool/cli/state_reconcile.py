@@ -45,9 +45,10 @@ def _lines(data: Data) -> list[str]:
         f"  {str(each['commit_hash'])[:12]} {each['step_anchor'] or '-'}: {each['detail']}"
         for each in _listed(data, "ignored")
     ]
-    head = f"{data['plan_path']}: {data['commits_read']} commits read"
+    read, steps = data["commits_read"], data["reconciled_count"]
+    head = f"{data['plan_path']}: {read} commit{'s' * (read != 1)} read"
     return [
-        f"{head}, {data['reconciled_count']} steps {would}reconciled",
+        f"{head}, {steps} step{'s' * (steps != 1)} {would}reconciled",
         *_some(done),
         *([f"{data['skipped_count']} kept as recorded", *_some(kept)] if kept else []),
         *([f"{len(passed)} passed over", *_some(passed)] if passed else []),

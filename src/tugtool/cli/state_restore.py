@@ -7,7 +7,7 @@ import os
 from tugtool import state
 from tugtool.cli.output import Answer, clean
 from tugtool.cli.place import Place
-from tugtool.errors import Usage, listing
+from tugtool.errors import Usage, listing, quoted
 from tugtool.people_errors import NothingLost
 
 TYPE_CHECKING = False
@@ -36,10 +36,11 @@ def state_restore(call: Call) -> Answer:
         # What `git clean` has taken may be more than the database.
         setup.ignore_state(place.repo)
     data = state.restore(place.store, source=source, dry_run=dry_run, actor=place.owner)
-    return Answer(data, lambda: text(data))
+    sound = dry_run and source is None and place.store.is_sound()
+    return Answer(data, lambda: text(data, sound=sound))
 
 
-def text(data: Data) -> str:
+def text(data: Data, *, sound: bool = False) -> str:
     """What was restored, what is missing, and what became of the rest; for people."""
     plans, lost, ended = (_rows(data, key) for key in ("plans", "lost_steps", "claims_ended"))
     verb = "restored" if data["restored"] else "would restore"
@@ -51,10 +52,13 @@ def text(data: Data) -> str:
     lines += [f"  {p['plan_path']}: {p['completed_steps']}/{p['total_steps']}" for p in plans]
     lines += [f"  missing: {_missing(data)}"]
     lines += [f"    {_completion(row)}" for row in lost]
+    lines += [f"    git may have it: {_reconcile(plan)}" for plan in _plans(lost)]
     verb = "ended" if data["restored"] else "would end"
     lines += [f"  {verb} the claim of {e['step_anchor']} by {e['worktree']}" for e in ended]
     if data["set_aside"] is None:
-        lines.append("  nothing was changed; without --dry-run it is done")
+        refused = "the database is sound, so without --dry-run it is refused; --from FILE insists"
+        what = refused if sound else "without --dry-run it is done"
+        lines.append(f"  nothing was changed; {what}")
     else:
         lines.append(f"  what was there before is kept in {data['set_aside']}")
     return "".join(f"{clean(line)}\n" for line in lines)
@@ -77,7 +81,8 @@ def _warning(data: Data) -> Data:
         f"The database was lost and has been restored from {data['source']}. "
         f"Missing: {_missing(data)}{named}"
     )
-    hint = "tugcode state show --json"
+    lost_plans = _plans(_rows(data, "lost_steps"))
+    hint = _reconcile(lost_plans[0]) if lost_plans else "tugcode state show --json"
     return {"code": "W103", "severity": "warning", "message": message, "hint": hint}
 
 
@@ -92,6 +97,14 @@ def _started_over(forgotten: object) -> Data:
     )
     hint = "tugcode state show --json"
     return {"code": "W104", "severity": "warning", "message": message, "hint": hint}
+
+
+def _plans(lost: Sequence[Data]) -> list[str]:
+    return list(dict.fromkeys(str(row["plan_path"]) for row in lost))
+
+
+def _reconcile(plan: str) -> str:
+    return f"tugcode state reconcile {quoted(plan)} --dry-run"
 
 
 def _missing(data: Data) -> str:

@@ -31,13 +31,16 @@ def status(call: Call) -> Answer:
     known = {plan["plan_path"] for plan in recorded["plans"]}
     files = [file for file in catalog.plans(place.repo) if file.key not in known]
     plans += [_from_boxes(place, file) for file in files]
+    trees = _worktrees(place, plans)
+    home = os.path.join(place.repo.root, ".tugtree", "")
+    lost = [tree for tree in trees if not tree["exists"] and tree["path"].startswith(home)]
     data = {
         "root": place.repo.root,
         "as_of": recorded.get("as_of"),
         "plans": plans,
         "dashes": [_dash(place, dash) for dash in recorded["dashes"]],
-        "worktrees": _worktrees(place, plans),
-        "needs_you": [need for plan in plans for need in _needs(plan)],
+        "worktrees": trees,
+        "needs_you": [need for plan in plans for need in (*_needs(plan), *_lost(plan, lost))],
         "archived": len(recorded["plans"]) - len(shown),
     }
 
@@ -130,6 +133,16 @@ def _needs(plan: Data) -> Iterator[Data]:
         yield _need(plan, "paused", 1, f"tugcode state resume {name}")
     if plan["recorded"] and plan["file"] != "present" and plan["status"] == "active":
         yield _need(plan, f"file_{plan['file']}", 1, f"tugcode state diff {name}")
+
+
+def _lost(plan: Data, lost: list[Data]) -> Iterator[Data]:
+    """Worktrees that were deleted by hand, and keep steps of a plan from all others."""
+    for tree in lost:
+        held = [each for each in tree["holds"] if each["plan_path"] == plan["plan_path"]]
+        live = [each for each in held if not each["stale"]]
+        if live:
+            name = quoted(os.path.basename(tree["path"]))
+            yield _need(plan, "worktree_gone", len(live), f"tugcode worktree remove {name}")
 
 
 def _need(plan: Data, what: str, count: int, command: str) -> Data:

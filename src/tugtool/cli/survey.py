@@ -33,6 +33,7 @@ _NEEDS = {
     "paused": ("paused,", "", "nothing new is handed out"),
     "file_changed": ("its file has changed", "", "since it was recorded"),
     "file_gone": ("its file is gone", "", "since it was recorded"),
+    "worktree_gone": ("1 step is", "{} steps are", "held by a worktree that is gone"),
     "file_unreadable": ("its file", "", "cannot be read"),
 }
 

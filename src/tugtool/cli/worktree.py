@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from tugtool import files
 from tugtool.cli.output import Answer, clean
-from tugtool.cli.place import Place, said
+from tugtool.cli.place import Place, earlier_work, said
 from tugtool.errors import PlanInvalid, Usage
 from tugtool.plan import catalog, fingerprint
+from tugtool.state_errors import DatabaseError
+from tugtool.store import sql
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +33,10 @@ def worktree_create(call: Call) -> Answer:
         raise Usage(f"--{extra[0].replace('_', '-')} goes with --claim", command=call.path)
     place = Place(call)
     order, issues = order_of(call, place)
+    known = _is_recorded(place, order.file.key)
     data = making.create(place.repo, place.store, order)
+    if not known:
+        issues += earlier_work(place, order.file.key, but=str(data["branch_name"]))
     if call.flag("claim"):
         claim = _claim(call, place, data)
         data["claim"] = claim.data
@@ -39,6 +44,17 @@ def worktree_create(call: Call) -> Answer:
         if claim.data["claimed"]:
             data["reserved_until"] = None
     return place.backed_up(said(data, lambda: _created(data), issues))
+
+
+def _is_recorded(place: Place, plan: str) -> bool:
+    try:
+        if not place.store.exists():
+            return False
+        with place.store.read(plan) as tx:
+            return tx.first(sql.PLAN) is not None
+    except DatabaseError:
+        # Somebody is just making it; or it is broken, which whoever writes will say.
+        return True
 
 
 def order_of(call: Call, place: Place) -> tuple[Order, list[dict[str, object]]]:
@@ -100,11 +116,12 @@ def _created(data: Mapping[str, Any]) -> str:
     ]
     if data["resumes"] is not None:
         lines.append(f"uncommitted work on {data['resumes']} lies there, to go on with")
-    claim = data["claim"]
-    if claim is not None:
-        got = f"claimed {claim.get('anchor')}: {claim.get('step_title')}"
-        lines.append(got if claim["claimed"] else f"nothing to claim: {claim['reason']}")
-    return "".join(clean(line) + "\n" for line in lines)
+    text = "".join(clean(line) + "\n" for line in lines)
+    if data["claim"] is not None:
+        from tugtool.cli.state import claim_text
+
+        text += claim_text(data["claim"])
+    return text
 
 
 def worktree_list(call: Call) -> Answer:
@@ -136,7 +153,8 @@ def _facts(tree: Mapping[str, Any]) -> list[str]:
     elif tree["clean"]:
         lines.append("clean")
     else:
-        lines.append(f"{tree['changed_files']} files not committed")
+        number = tree["changed_files"]
+        lines.append(f"{number} file{'s' * (number != 1)} not committed")
     for step in tree["held_steps"]:
         until = f"until {step['lease_expires_at']}" if step["lease"] == "live" else step["lease"]
         lines.append(f"holds {step['step_anchor']} of {step['plan_path']}, {until}")

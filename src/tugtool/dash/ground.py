@@ -60,13 +60,17 @@ class Ground:
         assert tree.facts is not None
         refuse_other_branch(self.name, self.path, tree.facts.get("branch"))
 
+    def is_being_released(self) -> bool:
+        """Whether somebody has begun to release it, and may have died over it."""
+        return bool(dashing.intents(self.store, "remove", self.path))
+
     def revive(self) -> None:
         """A release that was stopped before it took anything away is off; E056 otherwise."""
-        if not dashing.intents(self.store, "remove", self.path):
+        if not self.is_being_released():
             return
         if not self.tree().exists or self.tip() is None:
             what = "its release was interrupted; `dash release` brings it to its end"
-            raise DashEnded(self.name, what=what)
+            raise DashEnded(self.name, what=what, hint=f"tugcode dash release {self.name}")
         dashing.drop(self.store, "remove", self.path)
 
 

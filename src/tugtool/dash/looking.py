@@ -44,7 +44,8 @@ def facts(repo: Repository, store: Store, row: Row) -> Data:
     ground = Ground(repo, store, row)
     data: Data = {field: row[field] for field in _RECORDED}
     data |= {"branch_name": ground.branch, "worktree_path": ground.path}
-    seen = dict.fromkeys(("exists", "on_branch", "changed_files", "ahead", "behind", "tip"))
+    fields = ("exists", "on_branch", "changed_files", "ahead", "behind", "tip", "releasing")
+    seen = dict.fromkeys(fields)
     return {**data, **seen, **(_seen(ground) if row["status"] == "active" else {})}
 
 
@@ -60,6 +61,7 @@ def _seen(ground: Ground) -> Data:
         "ahead": counts and counts[0],
         "behind": counts and counts[1],
         "tip": tip,
+        "releasing": ground.is_being_released(),
     }
 
 

@@ -76,8 +76,9 @@ def _answer(repo: Repository, store: Store, name: str, how: str) -> Data:
 
 def _existing(ground: Ground, order: Order) -> str:
     if order.base not in (None, ground.base):
-        reason = f"there is an active one from {ground.base}, not from {order.base}"
-        raise BadDashName(ground.name, reason=reason)
+        asked = base.branch(ground.repo, asked=order.base, target=None)
+        reason = f"it is active, and comes from {ground.base}, not from {asked}"
+        raise BadDashName(ground.name, reason=reason, taken=True)
     ground.revive()
     how = _repair(ground)
     if order.description is not None and order.description != ground.row["description"]:

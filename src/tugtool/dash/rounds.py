@@ -108,7 +108,7 @@ def _made(ground: Ground, words: Words, number: int, head: str | None, git_dir: 
     crash.point("round.intent")
     saved = tree.save_index(git_dir)
     try:
-        git.run("add", "--all", cwd=ground.path)
+        tree.add_all(ground.path, git_dir)
         crash.point("round.added")
         made = _committed(ground, number, head, text)
     except TugError:
@@ -150,7 +150,11 @@ def settle(ground: Ground) -> None:
         since = tree.commits(ground.path, intent["head"], keys=_KEYS)
         made = tree.carrying(since, ground.name, _mark(ground, detail["number"]))
         if made is None:
-            tree.forget_index(repository.git_dir(ground.path))
+            git_dir = repository.git_dir(ground.path)
+            staging = tree.staging(git_dir)
+            if staging.is_left():
+                staging.end()
+            tree.undo_index(ground.path, git_dir)
             dashing.drop(ground.store, "dash", ground.path)
         else:
             files = changes(ground.path, made.parents, made.hash)

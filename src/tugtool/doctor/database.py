@@ -157,8 +157,7 @@ def backup(patient: Patient) -> Iterator[Finding]:
 
     hint = "tugcode doctor --fix"
     if not os.path.lexists(path):
-        said = "there is no backup of the database yet; the next completed step makes one"
-        yield note(said, hint=hint, mend=mend)
+        yield note("there is no backup of the database yet", hint=hint, mend=mend)
         return
     try:
         sound = backups.is_sound(path)
@@ -166,5 +165,4 @@ def backup(patient: Patient) -> Iterator[Finding]:
         yield warning(f"the backup cannot be used: {newer.message}", hint=newer.hint)
         return
     if not sound:
-        said = f"the backup {path} is damaged; the next one puts it aside"
-        yield warning(said, hint=hint, mend=mend)
+        yield warning(f"the backup {path} is damaged", hint=hint, mend=mend)

@@ -20,6 +20,7 @@ from tugtool.worktree import removing, survey, undoing
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Any
 
     from tugtool.doctor.finding import Finding
     from tugtool.doctor.patient import Patient
@@ -42,7 +43,7 @@ def open_intents(patient: Patient) -> Iterator[Finding]:
 def _is_under_way(row: Row, *, making: bool) -> bool:
     if row["kind"] == "commit":
         return intent.is_running(row)
-    return making and row["kind"] != "merge"
+    return making
 
 
 def _commit(patient: Patient, row: Row) -> Finding:
@@ -56,8 +57,7 @@ def _commit(patient: Patient, row: Row) -> Finding:
         done = commit.settle(_site(patient, top, row["worktree"]))
         return str(done["message"]) if done is not None else "somebody else has"
 
-    said = f"{what} did not come to its end; the next commit there finishes or undoes it"
-    return warning(said, hint="tugcode doctor --fix", mend=mend)
+    return warning(f"{what} did not come to its end", hint="tugcode doctor --fix", mend=mend)
 
 
 def _site(patient: Patient, top: str, owner: str) -> Site:
@@ -73,14 +73,16 @@ def _site(patient: Patient, top: str, owner: str) -> Site:
 
 def _create(patient: Patient, row: Row) -> Finding:
     def mend() -> str:
-        _locked(patient, lambda: undoing.mend(patient.repo, patient.live))
-        return "taken away again, or kept because somebody has worked there"
+        return _unmade(patient, row)
 
-    said = (
-        f"the worktree {row['worktree']} was being made for {row['plan_path']} when somebody was "
-        "stopped; the next tugcode worktree create takes it away"
-    )
+    said = f"the worktree {row['worktree']} was being made for {row['plan_path']}, not to the end"
     return warning(said, hint="tugcode doctor --fix", mend=mend)
+
+
+def _unmade(patient: Patient, row: Row) -> str:
+    _locked(patient, lambda: undoing.mend(patient.repo, patient.live))
+    kept = os.path.lexists(row["worktree"])
+    return "kept: somebody has worked there" if kept else "undone: it was taken away again"
 
 
 def _remove(patient: Patient, row: Row) -> Finding:
@@ -104,34 +106,41 @@ def _merge(patient: Patient, row: Row) -> Finding:
         done = merge.settle(patient.repo, patient.live, plan, actor=patient.actor)
         return "finished" if done else "forgotten: nothing had moved"
 
-    said = f"the merge of {plan} did not come to its end; the next one finishes it"
-    return warning(said, hint=f"tugcode merge {quoted(plan)} --dry-run", mend=mend)
+    said = f"the merge of {plan} did not come to its end"
+    return warning(said, hint="tugcode doctor --fix", mend=mend)
 
 
 def _of_dash(patient: Patient, row: Row) -> Finding:
     """Its own commands finish it; what needs nobody's word is done here too."""
     name = os.path.basename(row["worktree"]).removeprefix(survey.DASH_DIRECTORIES)
-    repo, store = patient.repo, patient.live
-    acts: dict[str, Callable[[], object]] = {
-        "create": lambda: _locked(patient, lambda: undoing.mend(repo, store)),
-        "dash": lambda: _settle_rounds(repo, store, name),
-        "join": lambda: _locked(patient, lambda: mending.mend(repo, store)),
+    repo = patient.repo
+    acts: dict[str, Callable[[], str]] = {
+        "create": lambda: _unmade(patient, row),
+        "dash": lambda: _settle_rounds(repo, patient.live, name),
+        "join": lambda: _settle_join(patient, name),
     }
     act = acts.get(row["kind"])
-
-    def mend() -> str:
-        assert act is not None
-        act()
-        return "finished, or undone"
-
     words = {"dash": "commit", "remove": "release"}.get(row["kind"], row["kind"])
-    said = f"dash {words} of {name} did not come to its end; the same command again finishes it"
-    return warning(said, hint=f"tugcode dash show {name}", mend=None if act is None else mend)
+    said = f"dash {words} of {name} did not come to its end"
+    hint = f"tugcode dash release {quoted(name)}" if act is None else "tugcode doctor --fix"
+    return warning(said, hint=hint, mend=act)
 
 
-def _settle_rounds(repo: Repository, store: Store, name: str) -> None:
+def _settle_rounds(repo: Repository, store: Store, name: str) -> str:
     with Alone(names.path(repo, name)):
-        rounds.settle(Ground(repo, store, dashing.require(store, name)))
+        ground = Ground(repo, store, dashing.require(store, name))
+        before = len(dashing.rounds(store, ground.row))
+        rounds.settle(ground)
+        made = len(dashing.rounds(store, ground.row)) > before
+    return "finished: its round is recorded" if made else "undone: git has no commit of it"
+
+
+def _settle_join(patient: Patient, name: str) -> str:
+    done: dict[str, dict[str, Any]] = {}
+    _locked(patient, lambda: done.update(mending.mend(patient.repo, patient.live)))
+    if name in done:
+        return f"finished: it is joined as {done[name]['joined_commit']}"
+    return "undone: its base branch had not moved"
 
 
 def _other(patient: Patient, row: Row) -> Finding:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tugtool import base, files, landed, presence
+from tugtool import base, files, git, landed, presence
 from tugtool.doctor.finding import note, warning
 from tugtool.errors import quoted
 from tugtool.plan import fingerprint
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def gone(patient: Patient) -> Iterator[Finding]:
-    """Plans whose file is in no worktree and on no branch."""
+    """Plans whose file is nowhere, or not where the next claim looks for it."""
     with patient.store.read() as tx:
         keys = [str(row["plan_path"]) for row in tx.all(sql.PLANS)]
     places = presence.where(patient.repo, keys)
@@ -28,6 +28,24 @@ def gone(patient: Patient) -> Iterator[Finding]:
         if key not in places:
             said = f"{key} is recorded, and its file is on no branch and in no worktree"
             yield warning(said, hint="tugcode state prune --dry-run")
+        elif not os.path.lexists(os.path.join(patient.repo.root, key)):
+            yield from _not_in_main(patient, key)
+
+
+def _not_in_main(patient: Patient, key: str) -> Iterator[Finding]:
+    with patient.store.read(key) as tx:
+        plan = tx.first(sql.PLAN)
+    if plan is None or plan["status"] != "active":
+        return
+    root = patient.repo.root
+    said = f"{key} is being carried out, and its file is not in {root}; claims from there fail"
+    known = git.attempt("cat-file", "-e", f"HEAD:{key}", cwd=root).status == 0
+    if known:
+        # Somebody deleted it, by mistake more likely than not.
+        said += "; git restore brings it back"
+        yield warning(said, hint=f"git -C {quoted(root)} status --short -- {quoted(key)}")
+    else:
+        yield note(said, hint=f"git log --all --oneline -- {quoted(key)}")
 
 
 def changed(patient: Patient) -> Iterator[Finding]:

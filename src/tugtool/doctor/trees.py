@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 
-from tugtool import base, git, landed
+from tugtool import base, git, landed, trailers
 from tugtool.doctor.finding import note, warning
 from tugtool.errors import quoted
-from tugtool.store import sql_doctor
+from tugtool.state import dashing
+from tugtool.store import sql, sql_doctor
 from tugtool.worktree import survey
 
 TYPE_CHECKING = False
@@ -107,7 +108,7 @@ def _emptying(path: str) -> Mend:
 
 
 def branches(patient: Patient) -> Iterator[Finding]:
-    """Branches of plans that no worktree has, and worktrees whose branch is gone."""
+    """Branches of plans that no worktree or no record has, and worktrees whose branch is gone."""
     root = patient.repo.root
     trees = survey.trees(patient.repo, patient.store)
     checked_out = {facts.get("branch") for facts in patient.worktrees()}
@@ -119,6 +120,34 @@ def branches(patient: Patient) -> Iterator[Finding]:
         if tree.row is not None and tree.exists and not _has(root, str(tree.branch)):
             said = f"the branch {tree.branch} of {tree.path} is gone"
             yield warning(said, hint=f"git -C {quoted(tree.path)} status")
+    yield from _unrecorded(patient, own)
+
+
+def _unrecorded(patient: Patient, own: Mapping[str, str]) -> Iterator[Finding]:
+    """Plans that only the commits on their branches know of: the state was lost."""
+    known: set[str] = set()
+    if patient.recorded:
+        with patient.store.read() as tx:
+            known = {str(row["plan_path"]) for row in tx.all(sql.PLANS)}
+    found: dict[str, str] = {}
+    for name in own:
+        for plan in _plans_on(patient.repo.root, name) - known:
+            found.setdefault(plan, name)
+    for plan, name in sorted(found.items()):
+        said = (
+            f"{name} has commits for steps of {plan}, of which nothing is recorded; after tugcode "
+            f"state init {quoted(plan)}, tugcode state reconcile {quoted(plan)} --dry-run shows "
+            "what they prove"
+        )
+        yield warning(said, hint=f"tugcode state init {quoted(plan)}")
+
+
+def _plans_on(root: str, branch: str) -> set[str]:
+    """The plans whose steps the commits of a branch were made for, as far as not landed."""
+    form = f"--format=%(trailers:key={trailers.PLAN},valueonly,unfold)"
+    words = ("log", "--max-count=1000", form, f"HEAD..refs/heads/{branch}", "--")
+    done = git.attempt(*words, cwd=root, settings=trailers.SETTINGS)
+    return {line for line in done.out.splitlines() if line} if not done.status else set()
 
 
 def _has(root: str, branch: str) -> bool:
@@ -139,6 +168,9 @@ def dashes(patient: Patient) -> Iterator[Finding]:
         rows = tx.all(sql_doctor.ACTIVE_DASHES)
     for row in rows:
         path = os.path.join(patient.repo.root, row["worktree"])
+        if dashing.intents(patient.store, "remove", path):
+            # On its way out, which `intents` tells of.
+            continue
         if not os.path.isdir(path):
             said = f"the dash {row['name']} is under way, and its worktree {path} is gone"
             yield warning(said, hint=f"tugcode dash show {row['name']}")

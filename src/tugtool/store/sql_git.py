@@ -58,6 +58,15 @@ select anchor, attempt, lease_expires_at, status, step_index
  order by step_index
 """
 
+# Also those that are gone.
+WORKED_IN = """
+select worktree as path from attempts where plan_path = :plan
+union
+select completed_by as path from steps where plan_path = :plan and completed_by is not null
+union
+select claimed_by as path from steps where plan_path = :plan and claimed_by is not null
+"""
+
 SET_SALVAGE = """
 update attempts
    set salvage_ref = :salvage_ref
@@ -100,6 +109,13 @@ select number, worktree, salvage_ref
   from attempts
  where plan_path = :plan and step_anchor = :anchor and salvage_ref is not null
  order by number desc
+"""
+
+# Whoever claims again comes after itself; what another worktree committed is still wanted.
+ATTEMPT_ELSEWHERE = """
+select worktree from attempts
+ where plan_path = :plan and step_anchor = :anchor and number < :number and worktree <> :owner
+ order by number desc limit 1
 """
 
 SALVAGED_AS = "select * from attempts where salvage_ref = :salvage_ref"

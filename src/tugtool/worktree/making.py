@@ -259,6 +259,9 @@ class _Making:
         taken = {*survey.branches(self.repo), *naming.branches_of(os.listdir(self.place))}
         with self.store.write(self.order.file.key) as tx:
             taken.update(row["branch"] for row in tx.all(sql_git.WORKTREES))
+            # What was done in one that is gone would pass for the new one's own.
+            worked_in = [os.path.basename(row["path"]) for row in tx.all(sql_git.WORKED_IN)]
+            taken.update(naming.branches_of(worked_in))
             self.branch = naming.free(self.order.file.slug, date=tx.now[:10], taken=taken)
             self.path = os.path.join(self.place, naming.directory_of(self.branch))
             tx.run(

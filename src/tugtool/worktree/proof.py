@@ -49,7 +49,8 @@ def look(repo: Repository, store: Store, tree: Tree, *, cwd: str) -> Look:
     seen.claims = [
         f"it holds {step['step_anchor']} of {step['plan_path']} until {step['lease_expires_at']}"
         for step in seen.held
-        if step["lease"] == "live"
+        # Nobody works in a directory that is gone, however long the lease runs.
+        if step["lease"] == "live" and os.path.lexists(tree.path)
     ]
     seen.final = list(_final(tree, cwd))
     if tree.branch is not None:
