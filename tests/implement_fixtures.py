@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import tugtool
@@ -114,16 +115,11 @@ class Play:
         lines = git("log", "--all", form, cwd=self.root).splitlines()
         return [line.split()[0] for line in lines if line.split()[1:] == [step]]
 
-    def finished(self) -> None:
+    def finished(self, told: Sequence[dict] = ()) -> None:
         """The plan is done: every step once, nothing held, nothing lying about."""
-        steps = self.steps()
-        assert set(steps.values()) == {"completed"}, steps
-        assert self.held() == []
-        for step in steps:
-            assert len(self.commits(step)) == 1, step
-        for tree in self.trees():
-            assert git("status", "--porcelain", cwd=tree) == "", tree
-        assert self.rows("select * from intents") == []
+        from implement_aftermath import aftermath
+
+        aftermath(self, told)
 
 
 def events(out: str) -> list[dict]:

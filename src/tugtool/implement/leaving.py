@@ -8,7 +8,9 @@ from tugtool.store import sql, sql_git
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from tugtool.implement.run import Run
     from tugtool.implement.seat import Work
+    from tugtool.store import Store
 
 
 def give_back(work: Work, *, park: str | None = None, failure: str | None = None) -> bool:
@@ -30,6 +32,18 @@ def give_back(work: Work, *, park: str | None = None, failure: str | None = None
         work.run.warn(f"{where}: {problem}", step_anchor=work.anchor)
         return False
     return True
+
+
+def pay_debts(run: Run, store: Store) -> None:
+    """Give back what could not be given back when it should have been."""
+    for work, how in run.take_owed():
+        # Whoever had it has ended, and its store with it.
+        work.store = store
+        try:
+            give_back(work, **how)
+        except TugError as error:
+            if not work.is_over(error.code):
+                run.owe(work, how)
 
 
 def save_lost(work: Work) -> None:
