@@ -153,7 +153,7 @@ def result(play) -> dict[str, object]:
     finally:
         record.store.close()
     [tree] = play.trees()
-    lines = git("ls-tree", "-r", "HEAD", cwd=tree).splitlines()
+    lines = git("diff-tree", "-r", "main", "HEAD", cwd=tree).splitlines()
     hashes = git("rev-list", "--reverse", "main..HEAD", cwd=tree).split()
     return {
         "state": state,

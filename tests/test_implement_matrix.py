@@ -383,7 +383,7 @@ def test_an_agent_that_commits_by_itself_has_its_work_in_the_only_commit(play):
 
 
 def test_two_steps_that_conflict_in_git_are_kept_both_and_the_third_is_parked(play):
-    play = play("1 t", "2 t", "3 t < 1 2", "4 t < 1")
+    play = play("1 t", "2 t", "3 t < 1 2", "4 t")
     other = {"step-1": "step-2", "step-2": "step-1"}
     acts = [{"write": "code.txt", "text": "{step}\n"}, {"touch": "../../{step}-here"}]
     play.rules(

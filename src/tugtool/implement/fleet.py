@@ -27,6 +27,7 @@ def prepare(run: Run, store: Store) -> None:
         known = tx.first(sql.PLAN) is not None
     if known:
         planfile.refuse_drift(store, run.order)
+        leaving.finish(run, store)
     if not known or outlook.look(store, run.plan).ready:
         order = run.order_for("implement")
         run.made = making.create(run.repo, store, order), order.request_id

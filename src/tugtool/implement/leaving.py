@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from tugtool import crash, salvaging, state
+import os
+
+from tugtool import crash, holder, salvaging, state
 from tugtool.errors import TugError
-from tugtool.store import sql, sql_git
+from tugtool.implement.desk import Desk
+from tugtool.store import sql, sql_git, sql_implement
+from tugtool.worktree import making, survey
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,6 +48,35 @@ def pay_debts(run: Run, store: Store) -> None:
         except TugError as error:
             if not work.is_over(error.code):
                 run.owe(work, how)
+
+
+def finish(run: Run, store: Store) -> None:
+    """What runs that were killed had given back and not saved yet is saved and cleared away."""
+    with store.read(run.plan) as tx:
+        left = {row["worktree"] for row in tx.all(sql_git.UNSAVED)}
+        rows = [row for row in tx.all(sql_git.WORKTREES_OF) if row["path"] in left]
+    stamp = run.order_for("implement leaving").request_id
+    ours = {row["path"]: row for row in rows if _reserved(run, store, row["path"], stamp)}
+    for each in salvaging.catch_up(run.repo, store, run.plan) if ours else ():
+        row = ours.get(each["worktree"])
+        if row is not None and each["salvage_ref"] is not None:
+            onto = row["base_branch"]
+            Desk(run.repo, row["path"], branch=row["branch"], base_branch=onto).clear()
+    for path in ours:
+        with store.write(run.plan) as tx:
+            tx.run(sql_implement.FREE_WORKTREE, path=path, reserved_for=stamp)
+
+
+def _reserved(run: Run, store: Store, path: str, stamp: str | None) -> bool:
+    """Whether the worktree was a run's that is gone, and is ours now, before anybody else's."""
+    if survey.held(store, path):
+        return False
+    with store.write(run.plan) as tx:
+        row = tx.first(sql_git.WORKTREE, path=path)
+        if row is None or not holder.ended(row["reserved_for"]) or not os.path.isdir(path):
+            return False
+        until = tx.after(making.RESERVED_SECONDS)
+        return bool(tx.run(sql_git.RESERVE, path=path, until=until, reserved_for=stamp))
 
 
 def save_lost(work: Work) -> None:
