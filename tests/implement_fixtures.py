@@ -29,6 +29,7 @@ class Play:
     def __init__(self, repo: Repo, tugcode, capsys, *lines: str) -> None:
         self.repo, self._tugcode, self._capsys = repo, tugcode, capsys
         self.root = repo.path
+        self._started: list[subprocess.Popen] = []
         self.text = markdown(*lines)
         repo.plan("work", self.text)
         repo.commit({"code.txt": "".join(f"line {n}\n" for n in range(20))})
@@ -60,7 +61,7 @@ class Play:
         """The same as a process of its own."""
         path = str(Path(tugtool.__file__).parent.parent)
         command = [sys.executable, "-m", "tugtool", "-C", str(self.root), "implement", "work"]
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [*command, *map(str, words), "--json"],
             env={**os.environ, **IDENTITY, "PYTHONPATH": path, **env},
             stdout=subprocess.PIPE,
@@ -69,6 +70,15 @@ class Play:
             # As on a terminal: what is sent to the group reaches all that it starts.
             start_new_session=True,
         )
+        self._started.append(process)
+        return process
+
+    def end(self) -> None:
+        """A test that failed leaves no run behind."""
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
 
     def tugcode(self, *words: object, at: Path | None = None) -> Result:
         return self._tugcode("-C", at or self.root, *words, "--json")

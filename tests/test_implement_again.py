@@ -44,7 +44,11 @@ def undisturbed(tmp_path_factory):
     """What the story comes to when nothing happens to it."""
     repo = Repo.init(tmp_path_factory.mktemp("undisturbed") / "repo")
     play = staged(Play(repo, None, None, *LINES))
-    out, err = (process := play.start()).communicate(timeout=60)
+    process = play.start()
+    try:
+        out, err = process.communicate(timeout=60)
+    finally:
+        play.end()
     assert (process.returncode, err) == (0, "")
     aftermath(play, events(out))
     found = result(play)
