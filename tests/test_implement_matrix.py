@@ -436,15 +436,15 @@ def parent(pid):
 pid = os.getppid()
 while sys.argv[1] not in open(f"/proc/{pid}/cmdline").read().split("\\0"):
     pid = parent(pid)
-resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+resource.prlimit(pid, resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
 """
 
 
-def fills_up(play, word: str) -> str:
-    """A command line after which whoever above has that word finds no room."""
+def fills_up(play, word: str, most: int = 0) -> str:
+    """A command line after which whoever above has that word finds no room for more bytes."""
     script = play.root.parent / "full.py"
     script.write_text(FULL)
-    return f"{sys.executable} {script} {word}"
+    return f"{sys.executable} {script} {word} {most}"
 
 
 def test_a_commit_that_finds_no_room_parks_the_step_and_its_work_is_saved(play):
@@ -482,3 +482,26 @@ def test_a_disk_that_is_full_ends_the_run_and_the_next_goes_on(play, stage):
     assert play.calls("coder")[len(before) :] == [*again, "coder step-2 1"]
     if stage != "commit":
         assert f"mine-{stage}" in names(play, "step-1")
+
+
+def test_work_for_which_git_has_no_room_stays_where_it_is_and_the_next_run_goes_on_with_it(play):
+    play = play("1 t", "2 t")
+    # The state has room enough; what the coder made has not.
+    line = f"head -c 6000000 /dev/urandom > big && {fills_up(play, 'implement', 4_000_000)}"
+    play.rules({"role": "coder", "step": "step-1", "attempt": 1, "do": [{"run": line}]})
+    status, told = ended(play.start())
+    assert (status, told[-1]["status"]) == (1, "unfinished")
+    end = ["escalated", "warning", "parked"]
+    # Whoever claims next tries to save it, and says why it cannot.
+    other = ["worktree", "claimed", "warning", *STEP[1:]]
+    assert kinds(told) == [*FIRST, *STEP[:-1], *end, *other, "finished"]
+    aftermath(play, told, done=["step-2"], parked=["step-1"], lying={"step-1": "big"})
+    [tree, _] = play.trees()
+    whole = (tree / "big").read_bytes()
+    play.ok("state", "reset", "work", "step-1")
+    status, told = play.run()
+    assert (status, kinds(told).count("resumed")) == (0, 1)
+    [commit] = play.commits("step-1")
+    size = git("cat-file", "-s", f"{commit}:big", cwd=play.root).strip()
+    assert int(size) == len(whole) == 6_000_000
+    aftermath(play, told)
