@@ -487,7 +487,7 @@ def test_a_disk_that_is_full_ends_the_run_and_the_next_goes_on(play, stage):
 def test_work_for_which_git_has_no_room_stays_where_it_is_and_the_next_run_goes_on_with_it(play):
     play = play("1 t", "2 t")
     # The state has room enough; what the coder made has not.
-    line = f"head -c 6000000 /dev/urandom > big && {fills_up(play, 'implement', 4_000_000)}"
+    line = f"head -c 3000000 /dev/urandom > big && {fills_up(play, 'implement', 2_000_000)}"
     play.rules({"role": "coder", "step": "step-1", "attempt": 1, "do": [{"run": line}]})
     status, told = ended(play.start())
     assert (status, told[-1]["status"]) == (1, "unfinished")
@@ -503,5 +503,5 @@ def test_work_for_which_git_has_no_room_stays_where_it_is_and_the_next_run_goes_
     assert (status, kinds(told).count("resumed")) == (0, 1)
     [commit] = play.commits("step-1")
     size = git("cat-file", "-s", f"{commit}:big", cwd=play.root).strip()
-    assert int(size) == len(whole) == 6_000_000
+    assert int(size) == len(whole) == 3_000_000
     aftermath(play, told)

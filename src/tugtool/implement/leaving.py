@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tugtool import crash, holder, salvaging, state
+from tugtool import crash, holder, salvage, salvaging, state
 from tugtool.errors import TugError
 from tugtool.implement.desk import Desk
 from tugtool.store import sql, sql_git, sql_implement
@@ -51,20 +51,33 @@ def pay_debts(run: Run, store: Store) -> None:
 
 
 def finish(run: Run, store: Store) -> None:
-    """What runs that were killed had given back and not saved yet is saved and cleared away."""
+    """What runs that are gone had given back is saved and, once it is, cleared away."""
     with store.read(run.plan) as tx:
         left = {row["worktree"] for row in tx.all(sql_git.UNSAVED)}
+        left |= {row["worktree"] for row in tx.all(sql.ATTEMPTS) if row["salvage_ref"] is not None}
         rows = [row for row in tx.all(sql_git.WORKTREES_OF) if row["path"] in left]
     stamp = run.order_for("implement leaving").request_id
-    ours = {row["path"]: row for row in rows if _reserved(run, store, row["path"], stamp)}
-    for each in salvaging.catch_up(run.repo, store, run.plan) if ours else ():
-        row = ours.get(each["worktree"])
-        if row is not None and each["salvage_ref"] is not None:
-            onto = row["base_branch"]
-            Desk(run.repo, row["path"], branch=row["branch"], base_branch=onto).clear()
-    for path in ours:
+    ours = [row for row in rows if _reserved(run, store, row["path"], stamp)]
+    if ours:
+        salvaging.catch_up(run.repo, store, run.plan)
+    for row in ours:
+        branch, onto = row["branch"], row["base_branch"]
+        desk = Desk(run.repo, row["path"], branch=branch, base_branch=onto)
+        if desk.is_dirty() and _is_saved(store, desk):
+            desk.clear()
         with store.write(run.plan) as tx:
-            tx.run(sql_implement.FREE_WORKTREE, path=path, reserved_for=stamp)
+            tx.run(sql_implement.FREE_WORKTREE, path=row["path"], reserved_for=stamp)
+
+
+def _is_saved(store: Store, desk: Desk) -> bool:
+    """Whether all that lies there is under a ref, just as it is."""
+    with store.read() as tx:
+        refs = [row["salvage_ref"] for row in tx.all(sql_implement.SAVED_FROM, path=desk.owner)]
+    try:
+        now = salvage.tree_of(desk.path) if refs else None
+    except (TugError, salvage.Unsalvageable, OSError):
+        return False
+    return any(salvage.saved_tree(desk.repo.root, ref) == now for ref in refs)
 
 
 def _reserved(run: Run, store: Store, path: str, stamp: str | None) -> bool:
