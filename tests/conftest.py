@@ -219,7 +219,15 @@ def play(repo, tugcode, capsys, monkeypatch):
 
     for name, value in IDENTITY.items():
         monkeypatch.setenv(name, value)
-    return lambda *lines: Play(repo, tugcode, capsys, *(lines or ("1 tec", "2 t < 1")))
+    made: list[Play] = []
+
+    def make(*lines: str) -> Play:
+        made.append(Play(repo, tugcode, capsys, *(lines or ("1 tec", "2 t < 1"))))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.end()
 
 
 @pytest.fixture

@@ -105,18 +105,6 @@ def test_the_integrator_is_only_for_repositories_with_a_remote(play):
     assert len(play.calls("integrator")) == 2
 
 
-@pytest.mark.parametrize("point", ["gathered", "audited", "repaired"])
-def test_a_run_that_dies_in_its_finale_is_concluded_by_the_next(play, point):
-    play = play()
-    play.rules({"role": "auditor", "call": 1, "answer": REVISE})
-    process = play.start(TUGCODE_CRASH_AT=f"implement.{point}")
-    process.communicate(timeout=60)
-    assert process.returncode == -9
-    assert play.run()[0] == 0
-    play.finished()
-    assert play.run()[0] == 0
-
-
 def test_what_was_carried_out_can_be_merged(play):
     play = play("1 t", "2 t", "3 t", "4 t < 1 2 3")
     play.repo.git("add", "--all")

@@ -6,7 +6,7 @@ import threading
 
 from tugtool import state
 from tugtool.errors import TugError
-from tugtool.implement import finale, outlook
+from tugtool.implement import finale, leaving, outlook
 from tugtool.implement.ends import Stopped
 from tugtool.implement.worker import Worker
 from tugtool.store import sql
@@ -27,6 +27,7 @@ def prepare(run: Run, store: Store) -> None:
         known = tx.first(sql.PLAN) is not None
     if known:
         planfile.refuse_drift(store, run.order)
+        leaving.finish(run, store)
     if not known or outlook.look(store, run.plan).ready:
         order = run.order_for("implement")
         run.made = making.create(run.repo, store, order), order.request_id
@@ -53,6 +54,7 @@ def _conducted(run: Run) -> Data:
     store = run.open_store()
     try:
         _work(run, store)
+        leaving.pay_debts(run, store)
         return _result(run, store)
     except TugError as error:
         return {"status": "failed", "reason": error.message, "left": []}

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from tugtool import crash, salvaging, state
+import os
+
+from tugtool import crash, holder, salvage, salvaging, state
 from tugtool.errors import TugError
-from tugtool.store import sql, sql_git
+from tugtool.implement.desk import Desk
+from tugtool.store import sql, sql_git, sql_implement
+from tugtool.worktree import making, survey
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from tugtool.implement.run import Run
     from tugtool.implement.seat import Work
+    from tugtool.store import Store
 
 
 def give_back(work: Work, *, park: str | None = None, failure: str | None = None) -> bool:
@@ -30,6 +36,60 @@ def give_back(work: Work, *, park: str | None = None, failure: str | None = None
         work.run.warn(f"{where}: {problem}", step_anchor=work.anchor)
         return False
     return True
+
+
+def pay_debts(run: Run, store: Store) -> None:
+    """Give back what could not be given back when it should have been."""
+    for work, how in run.take_owed():
+        # Whoever had it has ended, and its store with it.
+        work.store = store
+        try:
+            give_back(work, **how)
+        except TugError as error:
+            if not work.is_over(error.code):
+                run.owe(work, how)
+
+
+def finish(run: Run, store: Store) -> None:
+    """What runs that are gone had given back is saved and, once it is, cleared away."""
+    with store.read(run.plan) as tx:
+        left = {row["worktree"] for row in tx.all(sql_git.UNSAVED)}
+        left |= {row["worktree"] for row in tx.all(sql.ATTEMPTS) if row["salvage_ref"] is not None}
+        rows = [row for row in tx.all(sql_git.WORKTREES_OF) if row["path"] in left]
+    stamp = run.order_for("implement leaving").request_id
+    ours = [row for row in rows if _reserved(run, store, row["path"], stamp)]
+    if ours:
+        salvaging.catch_up(run.repo, store, run.plan)
+    for row in ours:
+        branch, onto = row["branch"], row["base_branch"]
+        desk = Desk(run.repo, row["path"], branch=branch, base_branch=onto)
+        if desk.is_dirty() and _is_saved(store, desk):
+            desk.clear()
+        with store.write(run.plan) as tx:
+            tx.run(sql_implement.FREE_WORKTREE, path=row["path"], reserved_for=stamp)
+
+
+def _is_saved(store: Store, desk: Desk) -> bool:
+    """Whether all that lies there is under a ref, just as it is."""
+    with store.read() as tx:
+        refs = [row["salvage_ref"] for row in tx.all(sql_implement.SAVED_FROM, path=desk.owner)]
+    try:
+        now = salvage.tree_of(desk.path) if refs else None
+    except (TugError, salvage.Unsalvageable, OSError):
+        return False
+    return any(salvage.saved_tree(desk.repo.root, ref) == now for ref in refs)
+
+
+def _reserved(run: Run, store: Store, path: str, stamp: str | None) -> bool:
+    """Whether the worktree was a run's that is gone, and is ours now, before anybody else's."""
+    if survey.held(store, path):
+        return False
+    with store.write(run.plan) as tx:
+        row = tx.first(sql_git.WORKTREE, path=path)
+        if row is None or not holder.ended(row["reserved_for"]) or not os.path.isdir(path):
+            return False
+        until = tx.after(making.RESERVED_SECONDS)
+        return bool(tx.run(sql_git.RESERVE, path=path, until=until, reserved_for=stamp))
 
 
 def save_lost(work: Work) -> None:

@@ -6,11 +6,14 @@ else goes to a person at once.
 
 from __future__ import annotations
 
+import json
+
 from tugtool import commit, crash, jsontext, state
 from tugtool.errors import TugError, quoted
 from tugtool.implement import verdicts
+from tugtool.implement.casting import Unusable
 from tugtool.implement.ends import Escalation
-from tugtool.store import sql
+from tugtool.store import sql, sql_implement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,6 +64,18 @@ def open_items(work: Work) -> list[Data]:
             for row in tx.all(sql.ITEMS, anchor=each.anchor)
             if row["status"] in ("open", "in_progress")
         ]
+
+
+def entries(work: Work) -> list[Data]:
+    """What the reviewer said last of the step, for its checklist."""
+    with work.store.read(work.run.plan) as tx:
+        notes = tx.all(sql_implement.ARTIFACTS_OF_KIND, kind="reviewer_verdict")
+    said = next((note["content"] for note in notes if note["step_anchor"] == work.anchor), None)
+    try:
+        return verdicts.deferred(work.step, json.loads(said)) if said else []
+    except (ValueError, KeyError, TypeError, Unusable):
+        # Whoever wrote that was no reviewer of ours, or the checklist is another one now.
+        return []
 
 
 def _completed(work: Work, hash: str, entries: Sequence[Data]) -> bool:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from tugtool.errors import TugError
     from tugtool.implement.casting import Part
+    from tugtool.implement.seat import Work
     from tugtool.repository import Repository
     from tugtool.store import Store
 
@@ -108,6 +109,8 @@ class Run:
         self._lock = threading.Lock()
         #: How many workers are making themselves a worktree.
         self._making = 0
+        #: Steps that could not be given back, because the database failed, and how they should be.
+        self.owed: list[tuple[Work, dict[str, str]]] = []
         #: Worktrees that workers of this run sit at, by the name under which they own steps.
         self.owners: set[str] = set()
         #: The first worktree, made before any worker began, and for whom it is reserved.
@@ -169,6 +172,22 @@ class Run:
         """A worker of this run sits at that worktree now."""
         with self._lock:
             self.owners.add(owner)
+
+    def stand_up(self, owner: str) -> None:
+        """Nobody of this run works there any more."""
+        with self._lock:
+            self.owners.discard(owner)
+
+    def owe(self, work: Work, how: dict[str, str]) -> None:
+        """A step is to be given back as soon as the database lets us."""
+        with self._lock:
+            self.owed.append((work, how))
+
+    def take_owed(self) -> list[tuple[Work, dict[str, str]]]:
+        """All that is to be given back, for whoever asks first."""
+        with self._lock:
+            owed, self.owed = self.owed, []
+        return owed
 
     def may_make(self, ready: int, *, lasting: bool) -> bool:
         """Whether one more worktree is to be made: for steps that nobody who has one will take.

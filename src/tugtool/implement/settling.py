@@ -5,13 +5,12 @@ Else the step would be taken over, and its work committed once more.
 
 from __future__ import annotations
 
-import json
 import os
 
 from tugtool import commit
 from tugtool.errors import TugError
 from tugtool.git_errors import CommitRefused
-from tugtool.implement import recovery, verdicts
+from tugtool.implement import recovery
 from tugtool.implement.desk import Desk
 from tugtool.implement.ends import Escalation
 from tugtool.implement.seat import Work
@@ -62,13 +61,10 @@ def _recover(run: Run, store: Store, desk: Desk, row: Row, hash: str) -> None:
     anchor = row["step_anchor"]
     with store.read(run.plan) as tx:
         step = tx.one(sql.STEP, anchor=anchor)
-        notes = tx.all(sql_implement.ARTIFACTS_OF_KIND, kind="reviewer_verdict")
-    said = next((note["content"] for note in notes if note["step_anchor"] == anchor), None)
     claim: Data = {"anchor": anchor, "attempt": row["attempt"], "step_title": step["title"]}
     work = Work(run, store, desk, 0, claim)
     done = {"commit_hash": hash, "state_failure_reason": "open_items", "warnings": []}
     try:
-        entries = verdicts.deferred(work.step, json.loads(said)) if said else []
-        recovery.recover(work, done, entries)
-    except (Escalation, TugError, ValueError, KeyError) as error:
+        recovery.recover(work, done, recovery.entries(work))
+    except (Escalation, TugError) as error:
         run.warn(f"{anchor} is committed as {hash}, and not completed: {error}", step_anchor=anchor)

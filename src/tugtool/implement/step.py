@@ -8,7 +8,7 @@ from __future__ import annotations
 from tugtool import commit, crash, jsontext, keeping, state
 from tugtool.errors import TugError
 from tugtool.git_errors import MessageRefused
-from tugtool.implement import calling, recovery, resuming, verdicts
+from tugtool.implement import calling, earlier, recovery, resuming, verdicts
 from tugtool.implement.casting import Unusable
 from tugtool.implement.ends import Escalation, Lost, Parked, Stopped
 from tugtool.implement.run import Question
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 def carry_out(work: Work) -> Data:
     """Do the step and commit it; the commit's answer. Raises how else it ended."""
     crash.point("implement.claimed")
+    done = insist(work, lambda: _done_before(work))
+    if done is not None:
+        return done
     insist(work, lambda: _prepare(work))
     strategy = insist(work, lambda: _architect(work))
     review = _Review(work, strategy)
@@ -77,9 +80,14 @@ def _escalate(work: Work, escalation: Escalation) -> None:
         raise Stopped
 
 
-def _prepare(work: Work) -> None:
+def _done_before(work: Work) -> Data | None:
     work.check()
     resuming.save_others(work)
+    return earlier.completed(work)
+
+
+def _prepare(work: Work) -> None:
+    work.check()
     resuming.bring_in(work)
     crash.point("implement.synced")
     resuming.take_up(work)

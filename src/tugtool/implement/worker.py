@@ -89,6 +89,7 @@ class Worker:
         before: set[str] = set()
         while not run.stopping.is_set():
             run.news.clear()
+            leaving.pay_debts(run, self.store)
             seen = outlook.look(self.store, run.plan)
             if self._is_broke() or seen.paused or not (seen.ready or seen.live):
                 return None
@@ -157,7 +158,7 @@ class Worker:
             work.tell("lost")
             self.run.leave(work.anchor, "the claim was taken away")
             leaving.save_lost(work)
-            self.desk = None
+            self._stand_up(work.desk)
         except Parked as end:
             self._give_back(work, "parked", end.reason, park=end.reason)
         except Failed as end:
@@ -192,8 +193,14 @@ class Worker:
             free = leaving.give_back(work, **how)
         except TugError as error:
             if not work.is_over(error.code):
+                self.run.owe(work, how)
                 raise
             free = False
         work.tell(event, reason=reason)
         if not free:
-            self.desk = None
+            self._stand_up(work.desk)
+
+    def _stand_up(self, desk: Desk) -> None:
+        """Leave a worktree as it is: what lies there is not for the next step."""
+        self.run.stand_up(desk.owner)
+        self.desk = None

@@ -29,3 +29,10 @@ select step_anchor, content, recorded_at
  where plan_path = :plan and kind = :kind
  order by id desc
 """
+
+SAVED_FROM = """
+select salvage_ref
+  from attempts
+ where worktree = :path and salvage_ref is not null
+ order by number desc
+"""
