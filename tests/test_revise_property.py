@@ -378,6 +378,7 @@ FAULTS = {
 
 #: Where a search comes upon the fault soon; elsewhere it takes minutes.
 SEEDS = {
+    "what was under way stays so": 34,
     "substeps wait for ever": 3,
     "attempts start anew": 7,
     "items keep their places": 2,
