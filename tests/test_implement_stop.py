@@ -10,7 +10,7 @@ import pytest
 from conftest import git
 from implement_fixtures import events, kinds
 from terminals import PATIENCE_SECONDS, Terminal, tugcode
-from tugtool import crash
+from tugtool import clock, crash
 
 
 @pytest.fixture
@@ -51,6 +51,34 @@ class Bell:
         while rung.count(b"\n") < times:
             assert select.select([self.end], [], [], PATIENCE_SECONDS)[0], "nobody has rung"
             rung += os.read(self.end, 4096)
+
+
+class Gate:
+    """A point at which a run waits until it is let go on."""
+
+    def __init__(self, play, point: str) -> None:
+        self.path = play.root.parent / "gate"
+        os.mkfifo(self.path)
+        #: For the environment of the run.
+        self.asked = f"{point}@{self.path}"
+        self._end: int | None = None
+
+    def reached(self, process) -> None:
+        """Until the run has come there."""
+        for last in clock.tries(PATIENCE_SECONDS):
+            try:
+                # Refused for as long as nobody reads.
+                self._end = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK)
+                return
+            except OSError:
+                ended = process.poll()
+                assert ended is None, (ended, process.communicate())
+                assert not last, "it was not reached"
+
+    def let_go(self) -> None:
+        """It goes on; whoever comes there later does not wait."""
+        self.path.unlink()
+        os.close(self._end)
 
 
 @pytest.fixture

@@ -87,7 +87,9 @@ def _result(run: Run, store: Store) -> Data:
     if seen.done:
         try:
             why = finale.conclude(run, store)
-        except Stopped:
+        except (Stopped, TugError) as error:
+            if isinstance(error, TugError) and not run.is_stopped_by(error):
+                raise
             return _told(run, store, "stopped", "the run was stopped")
         status = "done" if why is None else "not_approved"
         return _told(run, store, status, why)
