@@ -51,7 +51,7 @@ def aftermath(
     try:
         every = play.steps()
         done = set(every) if done is None else set(done)
-        _steps(play, record, every, done, parked)
+        _steps(play, record, every, done, parked, committed)
         _commits(play, record, every, done, committed)
         _salvage(play, record, saved or {}, lying or {}, uncommitted)
         for invariant in INVARIANTS:
@@ -63,13 +63,13 @@ def aftermath(
     fsck(play.root)
 
 
-def _steps(play, record: Record, every: dict[str, str], done: set[str], parked) -> None:
+def _steps(play, record: Record, every, done: set[str], parked, committed) -> None:
     assert every == {step: "completed" if step in done else "pending" for step in every}
     assert play.held() == []
     rows = record.rows("select * from steps where parked_at <> ''")
     assert {row["anchor"] for row in rows} == set(parked)
     assert record.rows("select * from attempts where outcome is null") == []
-    if not parked:
+    if not parked and not committed:
         assert record.rows("select * from intents") == []
 
 
@@ -108,7 +108,8 @@ def _salvage(play, record: Record, saved, lying, uncommitted) -> None:
     dirty = {str(tree) for tree in play.trees() if git("status", "--porcelain", cwd=tree)}
     # A worktree whose claim was taken away stays as it is; its work is saved all the same.
     kept = {row["worktree"] for row in attempts if row["outcome"] == "reset"}
-    assert dirty <= kept | set(unsaved.values()) | set(uncommitted)
+    left = dirty - kept - set(unsaved.values()) - set(uncommitted)
+    assert {tree: git("status", "--porcelain", cwd=Path(tree)) for tree in left} == {}
 
 
 def _ends(told: Sequence[dict]) -> None:

@@ -132,7 +132,7 @@ def play(play):
 def ends_the_same(play: Play, undisturbed) -> None:
     """The next run brings it to the same end, and one more has nothing to do."""
     status, told = play.run()
-    assert status == 0, told[-1]
+    assert status == 0, told
     aftermath(play, told)
     assert outcome(play) == undisturbed[0]
     status, told = play.run()
@@ -142,7 +142,9 @@ def ends_the_same(play: Play, undisturbed) -> None:
 def stopped_cleanly(play: Play, told: list[dict]) -> None:
     done = [step for step, status in play.steps().items() if status == "completed"]
     everything = map(str, play.trees() if len(done) == len(LINES) else ())
-    aftermath(play, told, done=done, uncommitted=everything)
+    # Of a commit that was interrupted just when it stood, its step is completed by the next run.
+    committed = [step for step in play.steps() if step not in done and play.commits(step)]
+    aftermath(play, told, done=done, committed=committed, uncommitted=everything)
 
 
 #: What happens between agents: worktrees are made, commits of others merged in.

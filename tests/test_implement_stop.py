@@ -300,6 +300,27 @@ def test_an_interrupt_that_also_reaches_git_stops_the_run_and_parks_nothing(play
     play.finished()
 
 
+def test_a_run_that_is_killed_together_with_its_git_is_finished_by_the_next(play):
+    play = play("1 t", "2 t < 1")
+    hook = play.root / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    # As in a power cut: git had locked the index, and a file was half-written.
+    leave = "cp $GIT_DIR/index $GIT_DIR/index.lock; echo x > .tugtool/.tug-0123456789ab.tmp"
+    hook.write_text(f"#!/bin/sh\n{leave}\nkill -9 0\n")
+    hook.chmod(0o755)
+    process = play.start()
+    process.communicate(timeout=60)
+    assert process.returncode == -9
+    [tree] = play.trees()
+    assert (play.root / ".git" / "worktrees" / tree.name / "index.lock").exists()
+    hook.unlink()
+    code, told = play.run()
+    assert code == 0, told
+    play.finished(told)
+    [commit] = play.commits("step-1")
+    assert "tmp" not in git("ls-tree", "-r", "--name-only", commit, cwd=play.root)
+
+
 def test_a_run_that_is_to_outlive_its_terminal_does_so(play, hanging, monkeypatch):
     play = play("1 t")
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
