@@ -8,6 +8,7 @@ import pytest
 from agents_fixtures import ANSWERS
 from implement_aftermath import aftermath
 from implement_fixtures import kinds
+from state_fixtures import KEY
 
 ANSWER = json.dumps(ANSWERS["coder"])
 
@@ -97,7 +98,8 @@ def test_what_is_no_answer_ends_the_attempt_in_words_that_fit_on_a_line(play, ho
     [failed] = [event["reason"] for event in told if event["event"] == "agent_failed"]
     assert said in failed
     assert len(failed) < 2000
-    assert "\0" not in json.dumps(told, ensure_ascii=False)
+    assert "\\u0000" not in json.dumps(told)
+    assert "\0" not in play.rows("select * from steps")[0]["park_reason"]
     aftermath(play, told, done=[], parked=["step-1"], saved={"step-1": ["made"]})
     shown = play._tugcode("-C", play.root, "state", "review", "work").out
     assert all(c.isprintable() or c == "\n" for c in shown)
@@ -142,3 +144,16 @@ def test_what_an_agent_has_used_counts_also_if_it_did_not_come_to_its_end(play, 
     assert status == 1
     assert told[-1]["tokens"] == 70
     assert play.outcomes("step-1") == ["failed"]
+
+
+def test_a_plan_into_which_an_agent_writes_bytes_is_put_back_and_they_are_kept_as_text(play):
+    once = "if not os.path.exists('../../once'):"
+    write = "open(os.environ['TUGCODE_PLAN'], 'ab').write(b'\\x00\\xff\\x1b[2J')"
+    play = play(f"{once} open('../../once', 'w'); {write}", "print(ANSWER)", tries=2)
+    status, told = play.run()
+    assert status == 0, told
+    aftermath(play, told)
+    [note] = play.artifacts("note")
+    assert note["content"].endswith("\ufffd\ufffd\x1b[2J")
+    [tree] = play.trees()
+    assert (tree / KEY).read_text() == play.text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tugtool import child, clock, keeping
-from tugtool.agents import answers
+from tugtool.agents import answers, objects
 from tugtool.errors import CannotRun
 from tugtool.implement import casting
 from tugtool.implement.casting import Reply, Unusable
@@ -112,5 +112,5 @@ def _end(running: Child) -> str:
 
 
 def _said(running: Child) -> str:
-    said = " ".join(running.err.text().split())
+    said = " ".join(objects.storable(running.err.text()).split())
     return f": {said[-MOST_SAID:]}" if said else ""

@@ -153,7 +153,9 @@ class _Finale:
 
     def _again(self, reason: str) -> bool:
         self.seat.tell("escalated", reason=reason)
-        self.note("escalation", Note("escalation", reason))
+        by: Data = {"owner": self.last["completed_by"], "attempt": self.last["attempt"]}
+        what: Data = {"kind": "escalation", "summary": reason, "content": None}
+        state.artifact(self.store, self.run.plan, self.last["anchor"], **by, **what)
         question = Question(None, reason, ("retry", "stop"))
         self.run.ask(question)
         while not question.wait(keeping.LOOK_SECONDS):
