@@ -15,7 +15,7 @@ from tugtool.store import open_store
 from worktree_fixtures import fsck
 
 #: How what was claimed ends, once for each claim.
-ENDS = ("completed", "parked", "failed", "stopped", "lost")
+ENDS = ("completed", "parked", "failed", "stopped", "moved", "lost")
 #: A process that was killed ends when the system gets to it; on a busy machine that is not now.
 PATIENCE_SECONDS = 20
 TRAILERS = ("Tug-Step", "Tug-Plan", "Tug-Claim")
@@ -37,6 +37,7 @@ def aftermath(
     committed: Collection[str] = (),
     saved: Mapping[str, Collection[str]] | None = None,
     lying: Mapping[str, str] | None = None,
+    uncommitted: Collection[str] = (),
     patience: float = PATIENCE_SECONDS,
 ) -> None:
     """Hold a run that has ended against all that must be true.
@@ -44,15 +45,15 @@ def aftermath(
     `done`: the steps that are completed (all, unless they are named), each with one commit.
     `committed`: those that have their commit and are not completed. `saved`: step -> files
     that its newest salvage ref has. `lying`: step -> a file that could not be saved, and
-    lies in a worktree.
+    lies in a worktree. `uncommitted`: worktrees in which something may lie that is no step's.
     """
     record = Record(play.root)
     try:
         every = play.steps()
         done = set(every) if done is None else set(done)
-        _steps(play, record, every, done, parked)
+        _steps(play, record, every, done, parked, committed)
         _commits(play, record, every, done, committed)
-        _salvage(play, record, saved or {}, lying or {})
+        _salvage(play, record, saved or {}, lying or {}, uncommitted)
         for invariant in INVARIANTS:
             invariant(record)
     finally:
@@ -62,13 +63,13 @@ def aftermath(
     fsck(play.root)
 
 
-def _steps(play, record: Record, every: dict[str, str], done: set[str], parked) -> None:
+def _steps(play, record: Record, every, done: set[str], parked, committed) -> None:
     assert every == {step: "completed" if step in done else "pending" for step in every}
     assert play.held() == []
     rows = record.rows("select * from steps where parked_at <> ''")
     assert {row["anchor"] for row in rows} == set(parked)
     assert record.rows("select * from attempts where outcome is null") == []
-    if not parked:
+    if not parked and not committed:
         assert record.rows("select * from intents") == []
 
 
@@ -90,7 +91,7 @@ def _commits(play, record: Record, every, done: set[str], committed) -> None:
             assert rows[step]["commit_hash"] == found[0], step
 
 
-def _salvage(play, record: Record, saved, lying) -> None:
+def _salvage(play, record: Record, saved, lying, uncommitted) -> None:
     """What was not committed is under a ref, or lies where the record says that it does."""
     form = "--format=%(refname)"
     refs = set(git("for-each-ref", form, "refs/tug/salvage/", cwd=play.root).split())
@@ -107,7 +108,8 @@ def _salvage(play, record: Record, saved, lying) -> None:
     dirty = {str(tree) for tree in play.trees() if git("status", "--porcelain", cwd=tree)}
     # A worktree whose claim was taken away stays as it is; its work is saved all the same.
     kept = {row["worktree"] for row in attempts if row["outcome"] == "reset"}
-    assert dirty <= kept | set(unsaved.values())
+    left = dirty - kept - set(unsaved.values()) - set(uncommitted)
+    assert {tree: git("status", "--porcelain", cwd=Path(tree)) for tree in left} == {}
 
 
 def _ends(told: Sequence[dict]) -> None:

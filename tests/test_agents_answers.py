@@ -351,6 +351,7 @@ def test_an_answer_that_breaks_its_contract_is_none_and_all_of_that_is_told():
         ({"tokens": -1, "cost_usd": -1}, Usage()),
         ({"tokens": True, "cost_usd": True}, Usage()),
         ({"tokens": 1.5, "cost_usd": "1"}, Usage()),
+        ({"tokens": 1e9}, Usage(1_000_000_000)),
         ({"tokens": 1 << 60, "cost_usd": 1e30}, Usage()),
         ({"tokens": None, "cost_usd": 10**400}, Usage()),
         ("much", Usage()),

@@ -138,7 +138,7 @@ SIDEWAYS = {
     "salvaging": ("base", "landed", "salvage", "state", "worktree"),
     "tidying": ("branches", "salvage", "state", "worktree"),
     "state": ("state",),
-    "verify": ("state", "tree"),
+    "verify": ("keeping", "state", "tree"),
     "store": ("store",),
     "worktree": ("advancing", "base", "blend", "init", "landed", "salvage", "state", "worktree"),
     "cli": ("cli",),

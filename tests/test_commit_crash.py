@@ -3,6 +3,7 @@
 import itertools
 import os
 import random
+import shutil
 import subprocess
 import sys
 
@@ -290,6 +291,29 @@ def test_a_git_that_is_killed_with_its_command_while_it_adds_leaves_no_lock(benc
     assert (b.intents(), b.git("status", "--porcelain")) == ([], "")
     inside = [each.name for each in (b.repo.path / ".git/worktrees/red").iterdir()]
     assert [name for name in inside if "tugtool" in name or "lock" in name] == []
+
+
+def test_a_commit_that_nobody_could_look_for_is_found_by_the_next(bench, monkeypatch):
+    bench = bench("1 t")
+    bench.hold("step-1")
+    bench.write({"new": "x"})
+    home = bench.repo.path.parent / "git"
+    home.mkdir()
+    # As by Ctrl-C, which also ends the git that looks for what the one before has committed.
+    dies = f"test -e {home}/made && rm {home}/made && kill -INT $$"
+    script = f'case " $* " in *" commit "*) touch {home}/made;; *" log "*) {dies};; esac'
+    (home / "git").write_text(f'#!/bin/sh\n{script}\nexec {shutil.which("git")} "$@"\n')
+    (home / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{home}{os.pathsep}{os.environ['PATH']}")
+    done = bench.commit_json("step-1")
+    assert (done.status, done.codes) == (1, ["E076"])
+    assert bench.rows("select * from steps")[0]["commit_hash"] is None
+    made = bench.git("log", "--format=%H", "-1").strip()
+    assert bench.git("status", "--porcelain") == ""
+    again = bench.commit_json("step-1").data
+    assert (again["commit_hash"], again["recovered"], again["completed"]) == (made, True, True)
+    assert bench.entries() == ["step-1: Part 1"]
+    assert (bench.intents(), len(bench.commits())) == ([], 1)
 
 
 def test_a_commit_whose_trailers_a_hook_took_away_is_known_by_its_entry(bench):

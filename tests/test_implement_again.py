@@ -9,11 +9,12 @@ import sys
 
 import pytest
 
-from conftest import Repo
+from conftest import Repo, git
 from implement_aftermath import aftermath, result
 from implement_fixtures import Play, events, kinds
-from test_implement_stop import Bell
+from test_implement_stop import Bell, Gate, until
 from tugtool import crash
+from tugtool.implement.finale import LEFT_OVER
 
 LINES = ("1 tcc", "1.1 tc", "2 t < 1")
 ROLES = ("architect", "coder", "reviewer", "auditor", "integrator")
@@ -86,15 +87,58 @@ def reopens(play: Play) -> None:
     hook.chmod(0o755)
 
 
-@pytest.mark.parametrize("point", [p for p in crash.POINTS if p.startswith("implement.")])
-def test_a_run_that_is_killed_at_any_stage_comes_to_the_same_end(play, undisturbed, point):
-    play = play(*([FAILS] if point == "implement.released" else []))
+#: A step that moves: tests/test_implement_move.py. Here there is one worktree.
+POINTS = [p for p in crash.POINTS if p.startswith("implement.") and p != "implement.moved"]
+#: Without an attempt that fails these are never reached.
+AFTER_FAILURE = ("implement.released", "implement.saved", "implement.resumed")
+
+
+def leading_to(play, point: str) -> Play:
+    """The story, with what has to happen for that point to be reached."""
+    made = play(*([FAILS] if point in AFTER_FAILURE else []))
     if point == "implement.recovered":
-        reopens(play)
+        reopens(made)
+    return made
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_run_that_is_killed_at_any_stage_comes_to_the_same_end(play, undisturbed, point):
+    play = leading_to(play, point)
     process = play.start(TUGCODE_CRASH_AT=point)
     _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (-signal.SIGKILL, "")
     ends_the_same(play, undisturbed)
+
+
+#: At these points nobody looks any more whether the run is to stop: it is over.
+TOO_LATE = ("implement.integrated",)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_run_that_is_interrupted_at_any_point_comes_to_the_same_end(play, undisturbed, point):
+    play = leading_to(play, point)
+    gate = Gate(play, point)
+    process = play.start(TUGCODE_CRASH_AT=gate.asked)
+    gate.reached(process)
+    os.killpg(process.pid, signal.SIGINT)
+    told = until(process, "stopping")
+    gate.let_go()
+    out, err = process.communicate(timeout=60)
+    assert err == ""
+    told += events(out)
+    if point in TOO_LATE:
+        assert (process.returncode, told[-1]["status"]) == (0, "done")
+    else:
+        assert (process.returncode, told[-1]["status"]) == (130, "stopped")
+    stopped_cleanly(play, told)
+    ends_the_same(play, undisturbed)
+
+
+def stopped_cleanly(play: Play, told: list[dict]) -> None:
+    """Nothing is held, nothing runs, and no work of a step lies about unsaved."""
+    done = [step for step, status in play.steps().items() if status == "completed"]
+    # The coder after an audit works for no step: what it was at lies where all is together.
+    aftermath(play, told, done=done, uncommitted=map(str, play.trees() if len(done) == 2 else ()))
 
 
 STAGES = {
@@ -107,21 +151,50 @@ STAGES = {
     "coder, after the audit": {"role": "coder", "step": "step-2", "round": 2},
     "integrator": {"role": "integrator"},
 }
+#: What a coder has written when it is stopped, and overwrites when it goes on.
+HALF = {"coder, after the audit": "repaired"}
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_run_that_is_interrupted_at_any_stage_comes_to_the_same_end(play, undisturbed, stage):
+def test_a_run_that_is_interrupted_at_any_stage_comes_to_the_same_end(
+    play, undisturbed, stage, number
+):
     play = play()
     bell = Bell(play)
-    play.rules({**STAGES[stage], "times": 1, "do": [bell.ring(), {"hang": True}]}, *RULES)
+    half = [{"write": HALF[stage], "text": "half"}] if stage in HALF else []
+    play.rules({**STAGES[stage], "times": 1, "do": [*half, bell.ring(), {"hang": True}]}, *RULES)
     process = play.start()
     bell.heard()
-    # As Ctrl-C does it: to everybody at once.
-    os.killpg(process.pid, signal.SIGINT)
+    if number == signal.SIGINT:
+        # As Ctrl-C does it: to everybody at once.
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
     out, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (130, "")
-    told = events(out)
-    assert told[-1]["status"] == "stopped"
-    done = [step for step, status in play.steps().items() if status == "completed"]
-    aftermath(play, told, done=done)
+    if number == signal.SIGKILL:
+        assert (process.returncode, err) == (-number, "")
+    else:
+        assert (process.returncode, err) == (128 + number, "")
+        told = events(out)
+        assert told[-1]["status"] == "stopped"
+        stopped_cleanly(play, told)
     ends_the_same(play, undisturbed)
+
+
+def test_what_a_coder_was_at_after_an_audit_is_committed_if_the_auditor_is_content(play):
+    play = play()
+    bell = Bell(play)
+    revise = {"role": "auditor", "times": 1, "answer": {"recommendation": "REVISE"}}
+    acts = [{"write": "repaired", "text": "x"}, bell.ring(), {"hang": True}]
+    play.rules(revise, {"role": "coder", "step": "step-2", "round": 2, "do": acts})
+    process = play.start()
+    bell.heard()
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    status, told = play.run()
+    assert status == 0
+    aftermath(play, told)
+    [tree] = play.trees()
+    assert git("show", "--name-only", "--format=%s", "HEAD", cwd=tree).split("\n")[0] == LEFT_OVER
+    assert (tree / "repaired").read_text() == "x"

@@ -63,6 +63,8 @@ def test_an_auditor_that_is_never_content_ends_the_run_unapproved(play):
     assert "asked for changes 3 times" in told[-1]["reason"]
     assert len(play.calls("auditor")) == 3
     assert len(play.artifacts("escalation")) == 1
+    rows = play.rows("select * from events where kind = 'agent'")
+    assert {json.loads(row["detail"])["role"] for row in rows} == {"coder", "reviewer", "auditor"}
     # The next run asks once more.
     play.rules()
     assert play.run()[0] == 0

@@ -181,6 +181,28 @@ def test_a_dry_run_changes_nothing_and_tells_all(play):
     assert (data["reused_worktrees"], data["new_worktrees"]) == ([], 2)
 
 
+@pytest.mark.parametrize("number", [0, -1, 65, 10_000])
+def test_so_many_workers_are_refused_wherever_they_are_asked_for(play, number):
+    play = play("1 t")
+    assert play.tugcode("implement", "work", "--workers", number).codes == ["E070"]
+    play.cast("coder", "reviewer", workers=number)
+    done = play.tugcode("implement", "work")
+    assert (done.status, done.codes) == (1, ["E071"])
+    assert "implement.workers" in done.envelope()["issues"][0]["message"]
+    assert play.calls() == []
+    # Whoever says how many does not care what is set.
+    if number > 0:
+        assert play.ok("implement", "work", "--dry-run", "--workers", 2)["workers"] == 2
+
+
+def test_a_dry_run_tells_people_of_the_budget(play):
+    play = play("1 t")
+    words = ("-C", play.root, "implement", "work", "--dry-run")
+    assert "budget" not in play._tugcode(*words).out
+    play.cast("coder", "reviewer", budget_tokens=77)
+    assert "3 review rounds, a budget of 77 tokens\n" in play._tugcode(*words).out
+
+
 def test_a_dry_run_knows_what_is_there(play):
     play = play("1 t", "2 t < 1")
     play.cast("coder", "reviewer", budget_tokens=1)

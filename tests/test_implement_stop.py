@@ -10,7 +10,7 @@ import pytest
 from conftest import git
 from implement_fixtures import events, kinds
 from terminals import PATIENCE_SECONDS, Terminal, tugcode
-from tugtool import crash
+from tugtool import clock, crash
 
 
 @pytest.fixture
@@ -51,6 +51,34 @@ class Bell:
         while rung.count(b"\n") < times:
             assert select.select([self.end], [], [], PATIENCE_SECONDS)[0], "nobody has rung"
             rung += os.read(self.end, 4096)
+
+
+class Gate:
+    """A point at which a run waits until it is let go on."""
+
+    def __init__(self, play, point: str) -> None:
+        self.path = play.root.parent / "gate"
+        os.mkfifo(self.path)
+        #: For the environment of the run.
+        self.asked = f"{point}@{self.path}"
+        self._end: int | None = None
+
+    def reached(self, process) -> None:
+        """Until the run has come there."""
+        for last in clock.tries(PATIENCE_SECONDS):
+            try:
+                # Refused for as long as nobody reads.
+                self._end = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK)
+                return
+            except OSError:
+                ended = process.poll()
+                assert ended is None, (ended, process.communicate())
+                assert not last, "it was not reached"
+
+    def let_go(self) -> None:
+        """It goes on; whoever comes there later does not wait."""
+        self.path.unlink()
+        os.close(self._end)
 
 
 @pytest.fixture
@@ -270,6 +298,27 @@ def test_an_interrupt_that_also_reaches_git_stops_the_run_and_parks_nothing(play
     (hooks / hook).unlink()
     assert play.run()[0] == 0
     play.finished()
+
+
+def test_a_run_that_is_killed_together_with_its_git_is_finished_by_the_next(play):
+    play = play("1 t", "2 t < 1")
+    hook = play.root / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    # As in a power cut: git had locked the index, and a file was half-written.
+    leave = "cp $GIT_DIR/index $GIT_DIR/index.lock; echo x > .tugtool/.tug-0123456789ab.tmp"
+    hook.write_text(f"#!/bin/sh\n{leave}\nkill -9 0\n")
+    hook.chmod(0o755)
+    process = play.start()
+    process.communicate(timeout=60)
+    assert process.returncode == -9
+    [tree] = play.trees()
+    assert (play.root / ".git" / "worktrees" / tree.name / "index.lock").exists()
+    hook.unlink()
+    code, told = play.run()
+    assert code == 0, told
+    play.finished(told)
+    [commit] = play.commits("step-1")
+    assert "tmp" not in git("ls-tree", "-r", "--name-only", commit, cwd=play.root)
 
 
 def test_a_run_that_is_to_outlive_its_terminal_does_so(play, hanging, monkeypatch):

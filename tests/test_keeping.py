@@ -1,10 +1,13 @@
 """A claim is renewed before it runs out, and its loss is noticed."""
 
+import sqlite3
+
 import pytest
 
 from state_fixtures import KEY
 from tugtool import clock, holder, keeping, state
 from tugtool.keeping import Keeper
+from tugtool.state_errors import QueryFailed
 from tugtool.store import open_store
 
 
@@ -83,6 +86,95 @@ def test_a_database_that_cannot_be_read_says_nothing_about_the_claim(lab, ticks,
     kept = keeper(lab)
     kept.store = open_store(f"sqlite://{tmp_path}/nowhere/state.db")
     assert kept.holds()
+
+
+def test_a_database_that_is_busy_says_nothing_about_the_claim_and_is_asked_again(lab, ticks):
+    lab = lab("1 t")
+    lab.claim(lease_seconds=60)
+    kept, before = keeper(lab), until(lab)
+    kept.store = open_store(lab.url, clock=lab.clock, busy_seconds=0.05)
+    ticks[0] += 20
+    lab.clock.advance(20)
+    other = sqlite3.connect(lab.url.removeprefix("sqlite://"), isolation_level=None)
+    other.execute("begin immediate")
+    assert kept.holds()
+    assert kept.trouble.code == "E047"
+    with pytest.raises(QueryFailed):
+        kept.renew()
+    other.execute("rollback")
+    other.close()
+    assert kept.holds()
+    assert kept.trouble is None
+    assert until(lab) > before
+
+
+@pytest.mark.parametrize("how", ["completed", "released"])
+def test_a_claim_that_its_owner_has_ended_is_no_longer_held_and_not_lost(lab, ticks, how):
+    lab = lab("1 t")
+    lab.claim()
+    kept = keeper(lab)
+    if how == "completed":
+        lab.close("step-1")
+        lab.complete("step-1")
+    else:
+        state.release(lab.store, KEY, "step-1", owner="red", attempt=1)
+    assert kept.look() is None
+    assert (kept.standing, kept.holds()) == (how, False)
+    # Nothing is renewed any more, and whoever waits may wait as long as ever.
+    ticks[0] += 100
+    assert kept.look() is None
+    assert kept.nap() == keeping.LOOK_SECONDS
+
+
+def test_how_a_claim_was_lost_is_told_as_often_as_it_is_asked(lab, ticks):
+    lab = lab("1 t")
+    lab.claim()
+    kept = keeper(lab)
+    lab.claim("blue", force=True)
+    assert [kept.look().code, kept.look().code] == ["E060", "E060"]
+    assert kept.standing == "lost"
+
+
+def test_whoever_looks_closely_sees_what_nothing_told_of(lab, ticks):
+    lab = lab("1 t")
+    lab.claim()
+    kept = keeper(lab)
+    assert kept.look() is None
+    state.reset(lab.store, KEY, "step-1")
+    kept.store.wait_for_change(0)
+    assert kept.look() is None
+    assert kept.look(closely=True).code == "E060"
+
+
+def test_a_claim_that_ends_between_looking_and_renewing_is_read_again(lab, ticks):
+    lab = lab("1 t")
+    lab.claim(lease_seconds=60)
+    kept = keeper(lab)
+    assert kept.look() is None
+    lab.close("step-1")
+    lab.complete("step-1")
+    # Seen by somebody else's looking, so that this one goes straight to the renewal.
+    kept.store.wait_for_change(0)
+    kept._looked = ticks[0] = ticks[0] + 20
+    assert kept.look() is None
+    assert kept.standing == "held"
+    assert kept.look() is None
+    assert kept.standing == "completed"
+
+
+def test_a_lease_that_was_shortened_is_renewed_in_its_own_time(lab, ticks):
+    lab = lab("1 t")
+    lab.claim(lease_seconds=60)
+    kept = keeper(lab)
+    assert kept.nap() == keeping.LOOK_SECONDS
+    state.heartbeat(lab.store, KEY, "step-1", owner="red", attempt=1, lease_seconds=0.3)
+    assert kept.holds()
+    assert kept.nap() == pytest.approx(0.1)
+    before = until(lab)
+    ticks[0] += 0.11
+    lab.clock.advance(0.11)
+    assert kept.holds()
+    assert until(lab) > before
 
 
 def test_a_stamp_tells_whether_its_process_runs():

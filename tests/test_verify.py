@@ -10,7 +10,7 @@ import pytest
 from conftest import Repo, git
 from state_fixtures import KEY
 from terminals import PATIENCE_SECONDS, Terminal
-from tugtool import verify
+from tugtool import clock, verify
 from tugtool.plan import fingerprint
 from tugtool.state.record import PlanCopy
 from tugtool.state_errors import QueryFailed
@@ -578,7 +578,7 @@ def test_before_the_first_commit_there_is_none_to_name(tmp_path, tugcode):
     assert ", at no commit" in tugcode("-C", repo.path, "state", "show", "--checklist").out
 
 
-def test_a_database_that_is_busy_for_a_while_stops_no_command(stand):
+def test_a_database_that_is_busy_for_a_while_stops_no_command(stand, monkeypatch):
     stand = stand("`true`")
     url = f"sqlite://{stand.repo.path / '.tugtool' / 'state.db'}"
     store = open_store(url, busy_seconds=0.05)
@@ -586,16 +586,18 @@ def test_a_database_that_is_busy_for_a_while_stops_no_command(stand):
     site = verify.Site(
         store, worktree=str(stand.red), git_dir="", owner=str(stand.red), copy=lambda plan: copy
     )
-    watch = verify._Watch(site, verify.agreed(site, KEY, "step-1", attempt=1))
-    watch.renewed_for = 0
+    keeper = verify.keeper_of(site, verify.agreed(site, KEY, "step-1", attempt=1))
+    began = clock.ticks()
+    # All of its lease is over, so that it is high time.
+    monkeypatch.setattr(clock, "ticks", lambda: began + 100_000)
     other = sqlite3.connect(url.removeprefix("sqlite://"), isolation_level=None)
     other.execute("begin immediate")
     with pytest.raises(QueryFailed):
-        watch.renew()
-    watch.look()
+        keeper.renew()
+    assert keeper.holds()
     other.execute("rollback")
     other.close()
     before = stand.rows("select * from events")
-    watch.look()
+    assert keeper.holds()
     assert len(stand.rows("select * from events")) == len(before) + 1
     store.close()

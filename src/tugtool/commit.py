@@ -54,6 +54,14 @@ class Work:
         self.max_lines, self.max_bytes = max_lines, max_bytes
 
 
+class _Unknown(Exception):
+    """Git could not be asked whether there is a commit."""
+
+    def __init__(self, error: GitFailed) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
 class _Step:
     """What the state says of the step before anything is touched."""
 
@@ -182,6 +190,9 @@ def _made(site: Site, intent: Intent, text: str) -> Commit:
         tree.add_all(site.top, site.git_dir)
         crash.point("commit.added")
         made = _committed(site, intent, text)
+    except _Unknown as unknown:
+        # Neither finished nor undone: whoever looks next finds out.
+        raise unknown.error from unknown
     except TugError:
         intent.change.undo(at_once=True)
         if saved:
@@ -202,8 +213,14 @@ def _committed(site: Site, intent: Intent, text: str) -> Commit:
         given=text,
         settings=("i18n.commitEncoding=UTF-8",),
         started=site.note.write,
+        # Perhaps it had committed by then; that is looked for.
+        though_killed=True,
     )
-    since = tree.commits(site.top, intent.head)
+    try:
+        since = tree.commits(site.top, intent.head)
+    except GitFailed as error:
+        intent.leave(site)
+        raise _Unknown(error) from error
     made = tree.carrying(since, intent.plan, intent.claim)
     if made is None and not done.status:
         # A hook took the trailers away. The commit is there all the same.

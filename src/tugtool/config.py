@@ -42,7 +42,7 @@ VARIABLES = {
     "TUGCODE_STEP": "the step that TUGCODE_ATTEMPT belongs to",
     "TUGCODE_PLAN": "the plan that TUGCODE_ATTEMPT belongs to; any if not set",
     "TUGCODE_CRASH_AT": "for tests: the name of a point (docs/crash-points.md) at which the "
-    "process kills itself, as `kill -9` would",
+    "process kills itself, as `kill -9` would, or waits",
     "TUGCODE_SCRIPT_LOG": "for tests: where the scripted agent writes down how often it was called",
     "GIT_DIR": "as for git; then git itself is asked where the repository is",
     "GIT_WORK_TREE": "as for git",
@@ -190,7 +190,7 @@ def login_name() -> str:
 
 
 def crash_point() -> str | None:
-    """Where the process is to kill itself (TUGCODE_CRASH_AT)."""
+    """Where the process is to kill itself or to wait (TUGCODE_CRASH_AT)."""
     return os.environ.get("TUGCODE_CRASH_AT")
 
 

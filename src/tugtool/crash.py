@@ -1,7 +1,8 @@
-"""Named points at which a process can be made to die, so that recovery can be shown.
+"""Named points at which a process can be made to die or wait, so that recovery can be shown.
 
 Set TUGCODE_CRASH_AT to a name, and the process kills itself there as `kill -9` would: no
-clean-up, no answer. Each name is listed in docs/crash-points.md, and each is tested.
+clean-up, no answer. With `NAME@FIFO` it waits there until the FIFO's writer has closed it.
+Each name is listed in docs/crash-points.md, and each is tested.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ POINTS: dict[str, str] = {
     "merge.tidied": "a worktree and its branch are gone; others may be left",
     "implement.claimed": "a step is claimed; nothing has been done for it",
     "implement.synced": "the worktree has what the step depends on",
+    "implement.moved": "a step is given back, to be done in another worktree",
+    "implement.resumed": "the worktree has what was saved of an earlier attempt",
     "implement.started": "the step is started; no agent has run",
     "implement.architect": "the architect has answered, and its strategy is kept",
     "implement.coder": "the coder has answered; its work lies in the worktree",
@@ -53,8 +56,10 @@ POINTS: dict[str, str] = {
     "implement.recovered": "a step whose state could not be updated at first is completed",
     "implement.finished": "a step is done, and the next one is not looked for yet",
     "implement.released": "a step is given back; its work is still to be saved",
+    "implement.saved": "its work is saved; it still lies in the worktree as well",
     "implement.gathered": "everything is done, and together in one worktree",
     "implement.audited": "the auditor has answered, and its summary is kept",
+    "implement.mended": "what the auditor asked for is done, and not committed",
     "implement.repaired": "what the auditor asked for is committed",
     "implement.integrated": "the integrator has answered, and that is kept",
     "dash.intent": "the intent to make a dash is written down",
@@ -77,6 +82,14 @@ _SIGKILL = 9
 
 
 def point(name: str) -> None:
-    """Die here, if that is what was asked for."""
-    if config.crash_point() == name:
+    """Die or wait here, if that is what was asked for."""
+    asked = config.crash_point()
+    if asked is None:
+        return
+    if asked == name:
         os.kill(os.getpid(), _SIGKILL)
+    at, _, fifo = asked.partition("@")
+    # Whoever waits for it takes the FIFO away, so that nobody else comes to wait there.
+    if at == name and os.path.exists(fifo):
+        with open(fifo, "rb") as gate:
+            gate.read()

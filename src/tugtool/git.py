@@ -78,8 +78,9 @@ def attempt(
     settings: Iterable[str] = (),
     located_by_environment: bool = False,
     started: Callable[[int], None] | None = None,
+    though_killed: bool = False,
 ) -> Done:
-    """The same, where a refusal is an answer too.
+    """The same, where a refusal is an answer too; to be killed is none, unless `though_killed`.
 
     `started` hears of the process before that is given anything.
     """
@@ -87,7 +88,11 @@ def attempt(
     if index is not None:
         environment["GIT_INDEX_FILE"] = index
     more = [word for setting in settings for word in ("-c", setting)]
-    return _spawn(["git", *PLAIN, *more, "-C", cwd, *arguments], environment, given, started)
+    done = _spawn(["git", *PLAIN, *more, "-C", cwd, *arguments], environment, given, started)
+    if done.status < 0 and not though_killed:
+        # By Ctrl-C, say: what it would have said is not known, least of all that it is no.
+        raise GitFailed(arguments, status=done.status, said=done.said.strip())
+    return done
 
 
 def patiently(

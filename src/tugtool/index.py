@@ -61,7 +61,10 @@ class Index:
 
     def run(self, *words: str, cwd: str) -> git.Done:
         """Git with our index; while it runs it can be seen that it does."""
-        return git.attempt(*words, cwd=cwd, index=self.own, started=self._note.write)
+        # Whoever asked steps back from what it has done by then.
+        return git.attempt(
+            *words, cwd=cwd, index=self.own, started=self._note.write, though_killed=True
+        )
 
     def install(self) -> None:
         """The worktree's becomes what ours is, if there still is one."""

@@ -19,7 +19,8 @@ IGNORE = "".join(f"{name}\n" for name in STATE_FILES)
 #: Branches that come together both add to the log; git keeps both sides. Its lines end as they
 #: are written: git may refuse what it would have to convert.
 ATTRIBUTES = "log.md merge=union -text\n"
-EXCLUDE = (*(f"/.tugtool/{name}" for name in STATE_FILES), "/.tugtree/")
+#: And what a process that was killed had not yet put in its place.
+EXCLUDE = (*(f"/.tugtool/{name}" for name in STATE_FILES), "/.tugtool/.tug-*.tmp", "/.tugtree/")
 #: The same rule for merges here on branches that lack the committed file.
 LOG = "/.tugtool/log.md"
 LOG_MERGE = f"{LOG} merge=union -text"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from tugtool import git, jsontext, lingering, log, tree
+from tugtool import clock, git, jsontext, lingering, log, tree
 from tugtool.git_errors import CommitRefused
 from tugtool.state_errors import DatabaseError
 from tugtool.store import sql_commit as sql
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from tugtool.state.record import PlanCopy
     from tugtool.store import Row, Store, Transaction
     from tugtool.tree import Commit
+
+
+#: A git that lives does not keep the index locked for so long, unchanged.
+_LOCK_SECONDS = 1.0
 
 
 class Site:
@@ -100,6 +104,8 @@ class Intent:
             raise CommitRefused(site.top, reason, anchor=found.anchor, pid=pid)
         if staging.is_left():
             staging.end()
+        elif site.note.is_there():
+            _unlock(site)
         return found
 
     def record(self, tx: Transaction, site: Site) -> None:
@@ -165,6 +171,26 @@ class Intent:
     def _detail(self, process: Mapping[str, object] | None) -> str:
         facts = {"claim": self.claim, "log": self.change.detail(), "process": process}
         return jsontext.encode(facts)
+
+
+def _unlock(site: Site) -> None:
+    """Take away the lock of the git that was killed as it committed; such locks name nobody."""
+    lock = os.path.join(site.git_dir, "index.lock")
+    before = _identity(lock)
+    for last in clock.tries(_LOCK_SECONDS):
+        if before is None or _identity(lock) != before:
+            # There is none; or somebody else's, who is at work.
+            return
+        if last:
+            os.unlink(lock)
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
 
 
 def is_running(row: Row) -> bool:

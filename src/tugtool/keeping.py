@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from tugtool import clock, state
 from tugtool.errors import TugError
-from tugtool.state_errors import DatabaseError
-from tugtool.store import sql
+from tugtool.state_errors import NotOwner, Superseded, WrongStatus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +17,10 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.25
 #: How often it reads although nothing seems to have changed: the file may be another one.
 READ_SECONDS = 1.0
+#: A lease is renewed so many times before it would run out.
+RENEWALS = 3
+#: However short a lease is, whoever waits gets some rest.
+_SHORTEST_NAP_SECONDS = 0.02
 #: These say that the claim is not, or no longer, the caller's.
 OVER = ("E049", "E050", "E059", "E060", "E063")
 
@@ -37,45 +40,75 @@ class Keeper:
     ) -> None:
         self.store, self.plan, self.anchor = store, plan, anchor
         self.owner, self.attempt = owner, attempt
-        self._rest = lease_seconds / 3
-        self._due = clock.ticks() + self._rest
+        #: `held`; `lost`; or as its owner has ended it: `completed`, `released`.
+        self.standing = "held"
+        #: How it was lost; and what keeps us from looking just now, which says nothing about it.
+        self.lost: TugError | None = None
+        self.trouble: TugError | None = None
+        self._lease_seconds = lease_seconds
+        self._renewed = clock.ticks()
         self._looked: float | None = None
 
     def holds(self) -> bool:
         """Whether the claim is still ours, as far as the database can say just now."""
+        self.look()
+        return self.standing == "held"
+
+    def nap(self) -> float:
+        """How long nothing has to be done."""
+        if self.standing != "held":
+            return LOOK_SECONDS
+        return min(LOOK_SECONDS, max(self._due() - clock.ticks(), _SHORTEST_NAP_SECONDS))
+
+    def look(self, *, closely: bool = False) -> TugError | None:
+        """Notice what happened to the claim, and renew it; how it was lost, if it was."""
+        if self.standing != "held":
+            return self.lost
         try:
-            if self._has_changed() and not self._is_ours():
-                return False
-            if clock.ticks() >= self._due:
-                self._renew()
-        except DatabaseError:
-            # Locked or full: that says nothing about the claim, and the next look may work.
-            return True
+            if self._may_have_changed() or closely:
+                self._notice()
+            if self.standing == "held" and clock.ticks() >= self._due():
+                self.renew()
+            self.trouble = None
+        except WrongStatus:
+            # It ended between the two; the next look tells how.
+            self._looked = None
+        except (NotOwner, Superseded) as error:
+            self.standing, self.lost = "lost", error
         except TugError as error:
-            if error.code in OVER:
-                return False
-            raise
-        return True
+            # Busy, full or away: that says nothing about the claim, and the next look may work.
+            self.trouble = error
+        return self.lost
 
-    def renewed(self) -> None:
-        """Something else has been a sign of life just now."""
-        self._due = clock.ticks() + self._rest
+    def read(self) -> TugError | None:
+        """How the claim stands, whatever has been seen before; why that cannot be told, if so."""
+        try:
+            self._notice()
+        except TugError as error:
+            return error
+        return None
 
-    def _renew(self) -> None:
+    def renew(self) -> None:
+        """Now, whether or not it is time; refused once the claim is not ours."""
         state.heartbeat(self.store, self.plan, self.anchor, owner=self.owner, attempt=self.attempt)
         self.renewed()
 
-    def _has_changed(self) -> bool:
-        now = clock.ticks()
-        changed = self.store.wait_for_change(0)
-        if self._looked is not None and now - self._looked < READ_SECONDS and not changed:
-            return False
-        self._looked = now
-        return True
+    def renewed(self) -> None:
+        """Something else has been a sign of life just now."""
+        self._renewed = clock.ticks()
 
-    def _is_ours(self) -> bool:
-        with self.store.read(self.plan) as tx:
-            row = tx.first(sql.STEP, anchor=self.anchor)
-        if row is None or row["status"] == "completed":
-            return False
-        return (row["attempt"], row["claimed_by"]) == (self.attempt, self.owner)
+    def _due(self) -> float:
+        return self._renewed + self._lease_seconds / RENEWALS
+
+    def _may_have_changed(self) -> bool:
+        changed = self.store.wait_for_change(0)
+        return changed or self._looked is None or clock.ticks() - self._looked >= READ_SECONDS
+
+    def _notice(self) -> None:
+        found = state.standing(
+            self.store, self.plan, self.anchor, owner=self.owner, attempt=self.attempt
+        )
+        self._looked = clock.ticks()
+        self.standing = str(found["standing"])
+        # Whoever works under the claim may have asked for another lease.
+        self._lease_seconds = float(str(found["lease_seconds"]))

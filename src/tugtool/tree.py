@@ -236,7 +236,7 @@ def undo_index(top: str, git_dir: str, entry: str = "", paths: Sequence[str] = (
         restore_index(git_dir)
         return
     if paths and entry in git.attempt("cat-file", "blob", f":{paths[0]}", cwd=top).out:
-        git.attempt("reset", "--quiet", "--", *paths, cwd=top)
+        git.attempt("reset", "--quiet", "--", *paths, cwd=top, though_killed=True)
     forget_index(git_dir)
 
 

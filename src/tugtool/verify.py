@@ -7,10 +7,11 @@ renewed and watched; and all is recorded at once at the end, if the claim is sti
 from __future__ import annotations
 
 from tugtool import child, clock, config, harmless, state, tree
+from tugtool.keeping import Keeper
 from tugtool.plan import commands
 from tugtool.state import proof, verifying
 from tugtool.state.verifying import Finding
-from tugtool.state_errors import InvalidEntry, QueryFailed
+from tugtool.state_errors import InvalidEntry
 from tugtool.streams import Streams
 
 TYPE_CHECKING = False
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
 
     Data = dict[str, Any]
 
-#: So often it is looked whether the claim is still ours.
-_LOOK_SECONDS = 1.0
-#: The lease is renewed after this part of it.
-_RENEWED_AFTER = 0.25
 #: What is read back of a command's output, and what of it is kept.
 _READ_BYTES, _KEPT_CHARACTERS, _KEPT_LINES = 65536, 2000, 40
 
@@ -157,9 +154,9 @@ def _selected(items: list[Data], anchor: str, ordinals: Sequence[object]) -> lis
 
 def carry_out(site: Site, task: Task, *, limit_seconds: float, hear: Callable[[str], None]) -> Data:
     """Run everything, then record it; `hear` is told each command before it runs."""
-    watch = _Watch(site, task)
+    keeper = keeper_of(site, task)
     for checkpoint in task.to_run:
-        checkpoint.finding = _checked(site, task, checkpoint, limit_seconds, watch, hear)
+        checkpoint.finding = _checked(site, task, checkpoint, limit_seconds, keeper, hear)
     findings = [each.finding for each in task.to_run if each.finding is not None]
     recorded = state.verify(
         site.store,
@@ -178,12 +175,18 @@ def carry_out(site: Site, task: Task, *, limit_seconds: float, hear: Callable[[s
     return {**task.data(), **{name: recorded[name] for name in kept}}
 
 
+def keeper_of(site: Site, task: Task) -> Keeper:
+    """Whoever keeps the claim while commands run, and notices when it is lost."""
+    who: Data = {"owner": site.owner, "attempt": task.attempt}
+    return Keeper(site.store, task.plan, task.top, **who, lease_seconds=task.lease_seconds)
+
+
 def _checked(
     site: Site,
     task: Task,
     checkpoint: Checkpoint,
     limit_seconds: float,
-    watch: _Watch,
+    keeper: Keeper,
     hear: Callable[[str], None],
 ) -> Finding:
     """Run the commands of one checkpoint, up to the first that fails."""
@@ -191,7 +194,7 @@ def _checked(
     ran: list[Data] = []
     for command in checkpoint.reading.commands:
         hear(command)
-        ran.append(_run(site, task, command, limit_seconds, watch))
+        ran.append(_run(site, task, command, limit_seconds, keeper))
         if ran[-1]["exit_status"] or ran[-1]["timed_out"]:
             break
     passed = _passes(ran, checkpoint.reading.expects)
@@ -213,7 +216,7 @@ def _passes(ran: list[Data], expects: str) -> bool:
     return expects != commands.NO_OUTPUT or not any(each["output_bytes"] for each in ran)
 
 
-def _run(site: Site, task: Task, command: str, limit_seconds: float, watch: _Watch) -> Data:
+def _run(site: Site, task: Task, command: str, limit_seconds: float, keeper: Keeper) -> Data:
     environment = {
         **config.environment(),
         "TUGCODE_PLAN": task.plan,
@@ -221,18 +224,18 @@ def _run(site: Site, task: Task, command: str, limit_seconds: float, watch: _Wat
         "TUGCODE_ATTEMPT": str(task.attempt),
         "TUGCODE_WORKTREE": site.worktree,
     }
-    watch.renew()
+    keeper.renew()
     began = clock.ticks()
     streams = Streams.keep(head=0, tail=_READ_BYTES, merged=True)
     argv = ["/bin/sh", "-c", command]
     # Whatever ends this, the command's whole group ends with it.
     with child.start(argv, cwd=site.worktree, env=environment, streams=streams) as running:
-        while not running.wait(min(watch.pause, max(0.0, began + limit_seconds - clock.ticks()))):
+        while not running.wait(min(keeper.nap(), max(0.0, began + limit_seconds - clock.ticks()))):
             if clock.ticks() - began >= limit_seconds:
                 running.timed_out = True
                 running.stop()
                 break
-            watch.look()
+            _refuse_lost(keeper, task)
     limits = {"most_characters": _KEPT_CHARACTERS, "most_lines": _KEPT_LINES}
     return {
         "command": command,
@@ -244,30 +247,11 @@ def _run(site: Site, task: Task, command: str, limit_seconds: float, watch: _Wat
     }
 
 
-class _Watch:
-    """Keeps the claim while commands run, and notices when it is lost."""
-
-    def __init__(self, site: Site, task: Task) -> None:
-        self.site, self.task = site, task
-        self.who: Data = {"owner": site.owner, "attempt": task.attempt}
-        self.renewed_at = clock.ticks()
-        self.renewed_for = _RENEWED_AFTER * task.lease_seconds
-        #: How long to wait before looking again.
-        self.pause = min(_LOOK_SECONDS, self.renewed_for)
-
-    def renew(self) -> None:
-        state.heartbeat(self.site.store, self.task.plan, self.task.anchor, **self.who)
-        self.renewed_at = clock.ticks()
-
-    def look(self) -> None:
-        try:
-            if clock.ticks() - self.renewed_at >= self.renewed_for:
-                self.renew()
-            else:
-                verifying.refuse_lost(self.site.store, self.task.plan, self.task.anchor, **self.who)
-        except QueryFailed:
-            # Others hold the database just now; it is asked again in a moment.
-            return
+def _refuse_lost(keeper: Keeper, task: Task) -> None:
+    """What was asked about may be a substep; the claim is that of its step."""
+    if not keeper.holds():
+        who: Data = {"owner": keeper.owner, "attempt": keeper.attempt}
+        verifying.refuse_lost(keeper.store, task.plan, task.anchor, **who)
 
 
 def _summary(findings: Sequence[Finding]) -> str:

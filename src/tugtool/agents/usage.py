@@ -112,6 +112,9 @@ def _sum(counts: Iterable[int | None]) -> int | None:
 
 
 def _count(value: object) -> int | None:
+    if isinstance(value, float) and value.is_integer():
+        # 1e9 is a whole number in JSON.
+        value = int(value)
     return value if type(value) is int and 0 <= value <= MOST else None
 
 

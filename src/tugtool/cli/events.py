@@ -80,6 +80,7 @@ WORDS: dict[str, Callable[[Event], str]] = {
     "failed": lambda e: f"given back: {e['reason']}",
     "stopped": lambda e: "given back",
     "saved": lambda e: f"its work is saved as {e['salvage_ref']}",
+    "moved": lambda e: f"goes on in another worktree: {e['reason']}",
     "lost": lambda e: "the claim is somebody else's now; nothing more is done for it",
     "gathered": lambda e: f"all work is together, with {', '.join(e['steps'])}",
     "audited": lambda e: f"the auditor, round {e['round']}: {e['recommendation']}",

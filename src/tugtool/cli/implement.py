@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
+from tugtool import config
 from tugtool.cli.output import Answer, Stream, clean
 from tugtool.cli.place import Place
-from tugtool.errors import Usage
+from tugtool.errors import BadSetting, Usage
 from tugtool.implement import casting
 from tugtool.implement.run import Run, Terms
 
@@ -68,11 +69,22 @@ def _opened(call: Call) -> Store:
     return Place(call).store
 
 
+def _workers(call: Call, place: Place) -> int:
+    asked = call.number("workers")
+    if asked is not None:
+        return asked
+    key = "implement.workers"
+    number = place.settings.number(key)
+    if number > MOST_WORKERS:
+        problem = f"{key} is {number}, and must be at most {MOST_WORKERS}"
+        raise BadSetting(place.settings.file or config.CONFIG_PATH, problem, key=key)
+    return number
+
+
 def _terms(call: Call, place: Place) -> Terms:
     number = place.settings.number
-    asked = call.number("workers")
     return Terms(
-        workers=asked if asked is not None else min(number("implement.workers"), MOST_WORKERS),
+        workers=_workers(call, place),
         lease_seconds=number("implement.lease_seconds"),
         review_rounds=number("implement.review_rounds"),
         budget_tokens=number("implement.budget_tokens"),
@@ -106,7 +118,8 @@ def _rehearsed(place: Place, order: Order, parts: Mapping[str, Part], terms: Ter
 
 def _shown(data: Mapping[str, Any]) -> str:
     limits = f"{data['workers']} workers, leases of {data['lease_seconds']} s"
-    lines = [f"{data['plan_path']}: {limits}, {data['review_rounds']} review rounds"]
+    budget = f", a budget of {data['budget_tokens']} tokens" if data["budget_tokens"] else ""
+    lines = [f"{data['plan_path']}: {limits}, {data['review_rounds']} review rounds{budget}"]
     for agent in data["agents"]:
         if agent["command"] is None:
             lines.append(f"{agent['role']}: nobody, left out")

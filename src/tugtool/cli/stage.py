@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: How often it looks whether anything is new.
 LOOK_SECONDS = 0.25
-_ENDS = ("completed", "parked", "failed", "stopped", "lost")
+_ENDS = ("completed", "parked", "failed", "stopped", "moved", "lost")
 #: Told again below the last picture: it would be gone with the screen.
 _KEPT = (
     *("deferred", "escalated", "parked", "failed", "stopped", "warning", "worker_failed"),

@@ -10,8 +10,9 @@ from tugtool.cli.foreground import Foreground
 from tugtool.cli.output import Answer, clean, mention
 from tugtool.cli.place import Place, tell
 from tugtool.cli.state import claim_text, claimed, lacking
-from tugtool.cli.tending import BUSY_SECONDS, Claim, tend
+from tugtool.cli.tending import BUSY_SECONDS, tend
 from tugtool.errors import CannotRun, TugError
+from tugtool.keeping import Keeper
 from tugtool.state_errors import NotOwner, Superseded, WrongStatus
 from tugtool.streams import Streams
 
@@ -60,7 +61,7 @@ def state_exec(call: Call) -> Answer:
         return _ended(place, claim, running, _facts(data, running), lost)
 
 
-def _begun(place: Place, plan: str, data: Data) -> Claim:
+def _begun(place: Place, plan: str, data: Data) -> Keeper:
     """The claim, its step started; if an earlier call had made it, it is ours from here on."""
     anchor, attempt = str(data["anchor"]), int(str(data["attempt"]))
     lease = place.call.seconds("lease_duration")
@@ -71,7 +72,7 @@ def _begun(place: Place, plan: str, data: Data) -> Claim:
         state.heartbeat(store, plan, anchor, owner=owner, attempt=attempt, lease_seconds=lease)
     state.start(store, plan, anchor, owner=owner, attempt=attempt)
     opened = place.opened(BUSY_SECONDS)
-    return Claim(opened, plan, anchor, owner=owner, attempt=attempt, lease=seconds)
+    return Keeper(opened, plan, anchor, owner=owner, attempt=attempt, lease_seconds=seconds)
 
 
 def _variables(place: Place, data: Data) -> dict[str, str]:
@@ -132,7 +133,9 @@ def _refuse_unrunnable(command: str, cwd: str) -> None:
         raise CannotRun(command, reason="it is not executable", missing=False)
 
 
-def _ended(place: Place, claim: Claim, running: Child, data: Data, lost: TugError | None) -> Answer:
+def _ended(
+    place: Place, claim: Keeper, running: Child, data: Data, lost: TugError | None
+) -> Answer:
     """What becomes of the step, and the answer."""
     status, error = running.status or 0, lost
     if lost is None and claim.standing == "held":
@@ -154,7 +157,7 @@ def _completes(place: Place, status: int) -> bool:
     return status == 0 and place.call.flag("complete")
 
 
-def _settle(place: Place, claim: Claim, status: int, data: Data) -> TugError | None:
+def _settle(place: Place, claim: Keeper, status: int, data: Data) -> TugError | None:
     """A command that failed gives its step back; after one that did not, only the lease counts."""
     try:
         if status:
@@ -177,7 +180,7 @@ def _settle(place: Place, claim: Claim, status: int, data: Data) -> TugError | N
         return error
 
 
-def _completed(place: Place, claim: Claim) -> TugError | None:
+def _completed(place: Place, claim: Keeper) -> TugError | None:
     """Complete the step; if that is refused, it stays with the worktree."""
     copy = place.copy(claim.plan)
     try:
@@ -197,7 +200,7 @@ def _completed(place: Place, claim: Claim) -> TugError | None:
     return None
 
 
-def _release(place: Place, claim: Claim) -> None:
+def _release(place: Place, claim: Keeper) -> None:
     try:
         state.release(
             place.store, claim.plan, claim.anchor, owner=claim.owner, attempt=claim.attempt

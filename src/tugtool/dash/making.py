@@ -128,7 +128,8 @@ def _add(repo: Repository, path: str, branch: str, tip: str) -> None:
         adding.directory(repo, path, branch)
         adding.verify(repo, path, branch, tip)
     except TugError as error:
-        git.attempt("worktree", "remove", "--force", "--force", path, cwd=repo.root)
+        words = ("worktree", "remove", "--force", "--force", path)
+        git.attempt(*words, cwd=repo.root, though_killed=True)
         reason = error.reason if isinstance(error, NotMade) else error.message
         left = [path] if os.path.lexists(path) else []
         raise NotMade(path, reason=reason, left=left) from error

@@ -124,7 +124,7 @@ def _committed(ground: Ground, number: int, head: str | None, text: str) -> Comm
     # Verbatim: lines that begin with # are the caller's, and no comments.
     words = ("commit", "--quiet", "--cleanup=verbatim", "--file=-")
     encoding = ("i18n.commitEncoding=UTF-8",)
-    done = git.attempt(*words, cwd=ground.path, given=text, settings=encoding)
+    done = git.attempt(*words, cwd=ground.path, given=text, settings=encoding, though_killed=True)
     since = tree.commits(ground.path, head, keys=_KEYS)
     made = tree.carrying(since, ground.name, _mark(ground, number))
     if made is None and not done.status and since:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tugtool import child, clock, keeping
-from tugtool.agents import answers
+from tugtool.agents import answers, objects
 from tugtool.errors import CannotRun
 from tugtool.implement import casting
 from tugtool.implement.casting import Reply, Unusable
@@ -67,6 +67,8 @@ def _tried(
             judge(reply.answer)
     except Unusable as error:
         problem = str(error)
+        # Of one that the judge refuses, what it has used is known already.
+        reply = reply or casting.spent(error.output)
     except Lost:
         # Whatever lies there is somebody else's business now.
         raise
@@ -90,7 +92,7 @@ def _output(seat: Seat, part: Part, task: Data) -> bytes:
     finally:
         running.stop(GRACE_SECONDS)
     if running.status:
-        raise Unusable(f"it {_end(running)}{_said(running)}")
+        raise Unusable(f"it {_end(running)}{_said(running)}", running.out.tail)
     return running.out.tail
 
 
@@ -99,7 +101,8 @@ def _wait(seat: Seat, part: Part, running: Child) -> None:
     while not running.wait(min(keeping.LOOK_SECONDS, max(0.0, deadline - clock.ticks()))):
         seat.check()
         if clock.ticks() >= deadline:
-            raise Unusable(f"it took longer than {part.timeout_seconds:g} s and was stopped")
+            reason = f"it took longer than {part.timeout_seconds:g} s and was stopped"
+            raise Unusable(reason, running.out.tail)
 
 
 def _end(running: Child) -> str:
@@ -109,5 +112,5 @@ def _end(running: Child) -> str:
 
 
 def _said(running: Child) -> str:
-    said = " ".join(running.err.text().split())
+    said = " ".join(objects.storable(running.err.text()).split())
     return f": {said[-MOST_SAID:]}" if said else ""

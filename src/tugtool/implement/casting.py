@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from tugtool.agents.answers import Answer
     from tugtool.config import Settings
 
     Data = dict[str, Any]
@@ -27,7 +28,11 @@ _DROPPED = (
 
 
 class Unusable(Exception):
-    """What an agent printed is no answer; why."""
+    """What an agent printed is no answer; why, and what it was."""
+
+    def __init__(self, reason: str, output: bytes = b"") -> None:
+        super().__init__(reason)
+        self.output = output
 
 
 class Part:
@@ -94,5 +99,15 @@ def prompt(role: str, task: Mapping[str, object]) -> bytes:
 def read(role: str, output: bytes) -> tuple[Reply, str | None]:
     """The answer in what an agent printed, and what is wrong with it, if anything is."""
     answer = answers.checked(role, output)
+    return Reply(answer.value or {}, *_used(answer)), answer.problem
+
+
+def spent(output: bytes) -> Reply | None:
+    """What an agent has used that came to no answer, as far as its program tells."""
+    used = _used(answers.read(output))
+    return None if used == (None, None) else Reply({}, *used)
+
+
+def _used(answer: Answer) -> tuple[int | None, int | None]:
     cost = usage.of(answer)
-    return Reply(answer.value or {}, cost.tokens, cost.cost_microdollars), answer.problem
+    return cost.tokens, cost.cost_microdollars

@@ -19,6 +19,10 @@ class Stopped(End):
     """The whole run is asked to end."""
 
 
+class Elsewhere(End):
+    """The step can be done, but not in this worktree: what was done here is in its way."""
+
+
 class Failed(End):
     """An agent did not come to an answer, however often it was tried."""
 

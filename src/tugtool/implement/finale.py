@@ -18,7 +18,7 @@ from tugtool.implement.run import Question
 from tugtool.implement.seat import Seat
 from tugtool.state.reporting import Note
 from tugtool.store import sql, sql_git, sql_implement
-from tugtool.worktree import making
+from tugtool.worktree import making, syncing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     Stage = Callable[["_Finale"], None]
 
 MOST_ROUNDS = 3
+LEFT_OVER = "What an interrupted run left"
 #: Until another run has ended what it is at.
 _NAP_SECONDS = 0.5
 
@@ -144,13 +145,17 @@ class _Finale:
             except Stopped:
                 raise
             except TugError as error:
+                if self.run.is_stopped_by(error):
+                    raise Stopped from error
                 reason = error.message
             if not self._again(reason):
                 return reason
 
     def _again(self, reason: str) -> bool:
         self.seat.tell("escalated", reason=reason)
-        self.note("escalation", Note("escalation", reason))
+        by: Data = {"owner": self.last["completed_by"], "attempt": self.last["attempt"]}
+        what: Data = {"kind": "escalation", "summary": reason, "content": None}
+        state.artifact(self.store, self.run.plan, self.last["anchor"], **by, **what)
         question = Question(None, reason, ("retry", "stop"))
         self.run.ask(question)
         while not question.wait(keeping.LOOK_SECONDS):
@@ -172,12 +177,13 @@ class _Finale:
         )
 
     def gather(self) -> None:
-        """Everything that was done, in this worktree, and nothing uncommitted."""
-        if self.desk.is_dirty():
-            self.commit("What an interrupted run left")
-        merged = gathering.bring_together(self.run, self.store, self.desk, self.rows)
-        if merged:
-            self.seat.tell("gathered", steps=merged)
+        """Everything that was done, in this worktree."""
+        wanted = gathering.lacking(self.desk, self.rows)
+        if wanted:
+            # What lies there uncommitted must not be in the way.
+            self.commit(LEFT_OVER)
+            syncing.merge(self.run.plan, wanted, at=self.desk.path)
+            self.seat.tell("gathered", steps=[each["step_anchor"] for each in wanted])
         crash.point("implement.gathered")
 
     def commit(self, words: str) -> None:
@@ -196,11 +202,15 @@ class _Finale:
 
 def _audit(finale: _Finale) -> None:
     finale.gather()
+    # A coder was at it when a run was interrupted: the auditor says whether that will do.
+    left_over = finale.desk.is_dirty()
     findings: Data | None = None
     said = ""
     for number in range(1, MOST_ROUNDS + 1):
         reply = calling.call(finale.seat, "auditor", {"findings": findings, "round": number})
         findings = reply.answer
+        if left_over and number == 1 and findings["recommendation"] == "APPROVE":
+            finale.commit(LEFT_OVER)
         said = verdicts.in_short(findings, "cross_step_issues")
         content = jsontext.encode({**findings, "role": "auditor"})
         finale.note("auditor", Note("auditor_summary", said, content), reply)
@@ -221,12 +231,14 @@ def _repair(finale: _Finale, findings: Data, number: int) -> None:
     reply = calling.call(finale.repair, "coder", more)
     summary = str(reply.answer.get("summary") or "What the auditor asked for")
     finale.note("coder", Note("note", f"after audit {number}: {summary}"), reply)
+    crash.point("implement.mended")
     finale.commit(f"Audit: {summary}")
     crash.point("implement.repaired")
 
 
 def _integrate(finale: _Finale) -> None:
     finale.gather()
+    finale.commit(LEFT_OVER)
     desk = finale.desk
     more = {"branch": desk.branch, "base": desk.base_branch, "remote": gathering.remote(finale.run)}
     reply = calling.call(finale.seat, "integrator", more)

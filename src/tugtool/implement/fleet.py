@@ -6,7 +6,7 @@ import threading
 
 from tugtool import state
 from tugtool.errors import TugError
-from tugtool.implement import finale, leaving, outlook
+from tugtool.implement import finale, leaving, outlook, settling
 from tugtool.implement.ends import Stopped
 from tugtool.implement.worker import Worker
 from tugtool.store import sql
@@ -27,6 +27,8 @@ def prepare(run: Run, store: Store) -> None:
         known = tx.first(sql.PLAN) is not None
     if known:
         planfile.refuse_drift(store, run.order)
+        # First of all: where a step was only to be completed, no unfinished work lies.
+        settling.settle(run, store, own="")
         leaving.finish(run, store)
     if not known or outlook.look(store, run.plan).ready:
         order = run.order_for("implement")
@@ -87,7 +89,9 @@ def _result(run: Run, store: Store) -> Data:
     if seen.done:
         try:
             why = finale.conclude(run, store)
-        except Stopped:
+        except (Stopped, TugError) as error:
+            if isinstance(error, TugError) and not run.is_stopped_by(error):
+                raise
             return _told(run, store, "stopped", "the run was stopped")
         status = "done" if why is None else "not_approved"
         return _told(run, store, status, why)

@@ -9,7 +9,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tugtool.implement.desk import Desk
     from tugtool.implement.run import Run
-    from tugtool.store import Row, Store
+    from tugtool.store import Row
+
+    Data = dict[str, object]
 
 
 def last_step(rows: list[Row]) -> Row:
@@ -17,17 +19,14 @@ def last_step(rows: list[Row]) -> Row:
     return max(rows, key=lambda row: (row["completed_at"] or "", row["step_index"]))
 
 
-def bring_together(run: Run, store: Store, desk: Desk, rows: list[Row]) -> list[str]:
-    """Merge every step's commit that the worktree lacks; which steps those were. E061 if not."""
+def lacking(desk: Desk, rows: list[Row]) -> list[Data]:
+    """Every step's commit that the worktree lacks."""
     syncing.mend(desk.path)
     known = {row["commit_hash"]: row["anchor"] for row in rows if row["commit_hash"]}
-    wanted = [
+    return [
         {"step_anchor": known[commit], "commit": commit}
         for commit in syncing.lacking(desk.path, list(known))
     ]
-    if wanted:
-        syncing.merge(run.plan, wanted, at=desk.path)
-    return [str(each["step_anchor"]) for each in wanted]
 
 
 def remote(run: Run) -> str | None:

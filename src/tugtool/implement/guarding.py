@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from tugtool import files, git
+from tugtool.agents import objects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,5 +53,6 @@ class Guard:
         files.make_directory(os.path.dirname(path))
         files.replace(path, self.plan)
         said = f"an agent changed {key}; it was put back as it was agreed"
-        self.seat.keep_text(said, (now or b"")[:_MOST_KEPT].decode("utf-8", "replace"))
+        wrote = (now or b"")[:_MOST_KEPT].decode(errors="replace")
+        self.seat.keep_text(said, objects.storable(wrote))
         return f"it changed the plan, {key}, which nobody may change; it has been put back"

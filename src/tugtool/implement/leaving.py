@@ -113,6 +113,7 @@ def _saved(work: Work) -> str | None:
             return "it could not be saved"
         if attempt["salvage_ref"] is not None:
             work.tell("saved", salvage_ref=attempt["salvage_ref"])
+            crash.point("implement.saved")
             work.desk.clear()
     except TugError as error:
         return error.message

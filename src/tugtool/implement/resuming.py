@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tugtool import salvaged, salvaging
+from tugtool import base, crash, salvaged, salvaging
 from tugtool.errors import TugError
 from tugtool.git_errors import DependencyConflict
-from tugtool.implement.ends import Escalation
+from tugtool.implement.ends import Elsewhere, Escalation
 from tugtool.store import sql
 from tugtool.worktree import syncing
 
@@ -57,6 +57,7 @@ def _apply(work: Work, ref: str) -> None:
         return
     if done["files"]:
         work.tell("resumed", salvage_ref=ref, files=done["files"][:20])
+        crash.point("implement.resumed")
 
 
 def bring_in(work: Work) -> None:
@@ -66,11 +67,22 @@ def bring_in(work: Work) -> None:
     try:
         done = syncing.sync(work.store, work.run.plan, at=work.desk.path)
     except DependencyConflict as error:
+        if _fits_afresh(work):
+            raise Elsewhere(error.message) from error
         raise Escalation(error.message, code=error.code, **_facts(error)) from error
     if not done["up_to_date"]:
         merged = done["merged"]
         assert isinstance(merged, list)
         work.tell("synced", steps=[each["step_anchor"] for each in merged])
+
+
+def _fits_afresh(work: Work) -> bool:
+    """Whether only this worktree is in the way; what a step needs may also conflict in itself."""
+    root = work.run.repo.root
+    start = base.commit_of(root, f"refs/heads/{work.desk.base_branch}")
+    if start is None:
+        return False
+    return syncing.fits_afresh(work.store, work.run.plan, work.anchor, top=root, start=start)
 
 
 def _facts(error: DependencyConflict) -> dict[str, object]:

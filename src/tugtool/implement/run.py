@@ -137,15 +137,19 @@ class Run:
         killed = isinstance(error, GitFailed) and isinstance(status, int) and status < 0
         return self.stopping.wait(_SIGNAL_SECONDS if killed else 0)
 
-    def order_for(self, name: str) -> Order:
-        """What a worker asks `worktree create` for; reserved for as long as this process runs."""
+    def order_for(self, name: str, *, new_from: str | None = None) -> Order:
+        """What a worker asks `worktree create` for; reserved for as long as this process runs.
+
+        `new_from`: not one that is there already, but a new one from that branch.
+        """
         order = self.order
         return Order(
             order.file,
             order.parsed,
             text=order.text,
             hash=order.hash,
-            base=order.base,
+            base=new_from or order.base,
+            new=new_from is not None,
             request_id=holder.stamp(name),
         )
 

@@ -8,9 +8,10 @@ from tugtool import crash, state
 from tugtool.errors import TugError
 from tugtool.implement import leaving, outlook, settling, step
 from tugtool.implement.desk import Desk
-from tugtool.implement.ends import Failed, Lost, Parked, Stopped
+from tugtool.implement.ends import Elsewhere, Failed, Lost, Parked, Stopped
 from tugtool.implement.seat import Work
 from tugtool.state.claiming import Request
+from tugtool.state_errors import NotReady, StepParked, WrongStatus
 from tugtool.store import sql_implement
 from tugtool.worktree import making
 
@@ -39,6 +40,8 @@ class Worker:
         #: How many worktrees it has had: each is reserved under another name.
         self._desks = 0
         self._stamp: str | None = None
+        #: The step for which it has moved to the worktree where it sits.
+        self._moved_for: str | None = None
 
     def work(self) -> None:
         """To the end; whatever goes wrong is told, and leaves nothing claimed if it can."""
@@ -116,7 +119,14 @@ class Worker:
             max_attempts=terms.max_attempts,
             holder_pid=os.getpid(),
         )
-        data = state.claim(self.store, run.plan, request, copy=desk.copy(run.plan))
+        step, self._moved_for = self._moved_for, None
+        try:
+            data = state.claim(self.store, run.plan, request, copy=desk.copy(run.plan), step=step)
+        except (NotReady, WrongStatus, StepParked):
+            if step is None:
+                raise
+            # Somebody else has got to it first; the next look finds another.
+            return None
         return data if data["claimed"] else None
 
     def _sit_down(self) -> None:
@@ -125,10 +135,11 @@ class Worker:
         self._desks += 1
         order = run.order_for(f"implement {self.number}.{self._desks}")
         there = run.take_made()
-        made, self._stamp = there or (
-            making.create(run.repo, self.store, order),
-            order.request_id,
-        )
+        self._sit_at(there or (making.create(run.repo, self.store, order), order.request_id))
+
+    def _sit_at(self, there: tuple[Data, str | None]) -> None:
+        run = self.run
+        made, self._stamp = there
         self.desk = Desk.made(run.repo, made)
         run.take(self.desk.owner)
         told = {"worktree_path": self.desk.path, "reused": made["reused"]}
@@ -159,6 +170,8 @@ class Worker:
             self.run.leave(work.anchor, "the claim was taken away")
             leaving.save_lost(work)
             self._stand_up(work.desk)
+        except Elsewhere as end:
+            self._move(work, str(end))
         except Parked as end:
             self._give_back(work, "parked", end.reason, park=end.reason)
         except Failed as end:
@@ -168,6 +181,30 @@ class Worker:
             self._give_back(work, "stopped", "the run was stopped")
         else:
             self._finished(work, done)
+
+    def _move(self, work: Work, reason: str) -> None:
+        """Do the step in a worktree of its own, where nothing else is in its way."""
+        run, desk = self.run, work.desk
+        self._desks += 1
+        name = f"implement {self.number}.{self._desks}"
+        order = run.order_for(name, new_from=desk.base_branch)
+        try:
+            # Before the step is given back: else others would only run into the same.
+            there = making.create(run.repo, self.store, order), order.request_id
+        except TugError as error:
+            if run.is_stopped_by(error):
+                self._give_back(work, "stopped", "the run was stopped")
+                return
+            problem = f"{reason}; and no other worktree can be made: {error.message}"
+            self._give_back(work, "parked", problem, park=problem)
+            return
+        self._give_back(work, "moved", reason)
+        crash.point("implement.moved")
+        if self.desk is not None:
+            self._leave_desk()
+            self._stand_up(desk)
+        self._sit_at(there)
+        self._moved_for = work.anchor
 
     def _charge(self, work: Work, end: Failed) -> None:
         """What an agent used is used, also if nothing came of it."""

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     Data = dict[str, object]
 
 
+#: More than anybody ever used; no sum of what agents claim may be too large for a column.
+MOST = 1 << 53
+
+
 class Note:
     """An artifact to be: its kind, what it says in short, and all of it."""
 
@@ -75,4 +79,4 @@ def spent_tokens(store: Store, plan: str) -> int:
 
 def _sum(before: int | None, more: int | None) -> int | None:
     """Null where nobody said anything, which is not the same as nothing."""
-    return before if more is None else (before or 0) + more
+    return before if more is None else min((before or 0) + more, MOST)

@@ -91,5 +91,5 @@ def _commit(root: str, key: str, *, slug: str) -> None:
         git.patiently(_LITERAL, *words, cwd=root)
     except BaseException:
         if not known:
-            git.attempt(_LITERAL, "reset", "--quiet", "--", key, cwd=root)
+            git.attempt(_LITERAL, "reset", "--quiet", "--", key, cwd=root, though_killed=True)
         raise

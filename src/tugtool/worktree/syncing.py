@@ -35,20 +35,35 @@ def seen_missing(store: Store, plan: str, anchor: str, *, at: str) -> list[Data]
 
 def missing(store: Store, plan: str, anchors: Iterable[str], *, at: str) -> list[Data]:
     """What the steps depend on and the worktree's HEAD lacks, oldest first."""
-    owner = storable(at)
+    return _missing(store, plan, anchors, top=at, owner=storable(at), head="HEAD")
+
+
+def fits_afresh(store: Store, plan: str, anchor: str, *, top: str, start: str) -> bool:
+    """Whether all that a step depends on could be merged where nothing has been done yet."""
+    wanted = _missing(store, plan, [anchor], top=top, owner="", head=start)
+    try:
+        _Preview(top, plan, start).run(wanted)
+    except DependencyConflict:
+        return False
+    return True
+
+
+def _missing(
+    store: Store, plan: str, anchors: Iterable[str], *, top: str, owner: str, head: str
+) -> list[Data]:
     with store.read(plan) as tx:
         branches = {row["path"]: row["branch"] for row in tx.all(sql_git.WORKTREES)}
         found: dict[str, Row] = {}
         front = list(anchors)
         while front:
             rows = _needs(tx, front, owner)
-            lacking = _lacking(at, [row["commit_hash"] for row in rows.values()])
+            lacking = _lacking(top, [row["commit_hash"] for row in rows.values()], head)
             fresh = {a: row for a, row in rows.items() if a not in found}
             fresh = {a: row for a, row in fresh.items() if row["commit_hash"] in lacking}
             found |= fresh
             # What those were built on counts too, unless their commits bring it along.
             front = list(fresh)
-    order = _lacking(at, [row["commit_hash"] for row in found.values()])
+    order = _lacking(top, [row["commit_hash"] for row in found.values()], head)
     return [
         {
             "step_anchor": anchor,
@@ -71,25 +86,25 @@ def _needs(tx: Transaction, anchors: Iterable[str], owner: str) -> dict[str, Row
     return {row["top"]: row for row in rows if row["commit_hash"] and row["completed_by"] != owner}
 
 
-def _lacking(top: str, commits: Sequence[str]) -> dict[str, int]:
-    """Which of the commits HEAD does not have, with their order; unknown ones come last."""
+def _lacking(top: str, commits: Sequence[str], head: str = "HEAD") -> dict[str, int]:
+    """Which of the commits `head` does not have, with their order; unknown ones come last."""
     if not commits:
         return {}
     # Git refuses commits that it does not know, which is rare: only then they are looked for.
     unknown: set[str] = set()
-    done = git.attempt(*_LISTING, cwd=top, given=_beyond_head(commits))
+    done = git.attempt(*_LISTING, cwd=top, given=_beyond(head, commits))
     out = done.out.split()
     if done.status:
         unknown = _unknown(top, commits)
         known = [commit for commit in commits if commit not in unknown]
-        out = git.run(*_LISTING, cwd=top, given=_beyond_head(known)).split()
+        out = git.run(*_LISTING, cwd=top, given=_beyond(head, known)).split()
     order = {commit: number for number, commit in enumerate(out)}
     wanted = {commit: order[commit] for commit in commits if commit in order}
     return wanted | {commit: len(out) for commit in unknown}
 
 
-def _beyond_head(commits: Iterable[str]) -> str:
-    return "".join(f"{commit}\n" for commit in [*commits, "^HEAD"])
+def _beyond(head: str, commits: Iterable[str]) -> str:
+    return "".join(f"{commit}\n" for commit in [*commits, f"^{head}"])
 
 
 def _unknown(top: str, commits: Iterable[str]) -> set[str]:

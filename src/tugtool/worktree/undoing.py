@@ -76,14 +76,15 @@ def undo(repo: Repository, store: Store, path: str, *, branch: str, start: str) 
     """Take a worktree away that nobody has worked in; what could not be taken away."""
     root, name = repo.root, storable(path)
     for _ in range(2):
-        git.attempt("worktree", "remove", "--force", "--force", path, cwd=root)
+        words = ("worktree", "remove", "--force", "--force", path)
+        git.attempt(*words, cwd=root, though_killed=True)
         if os.path.lexists(path):
             # Half-made: git knows nothing of it, or only half.
             _delete(path)
     ref = f"refs/heads/{branch}"
     if base.commit_of(root, ref) is not None:
         # Only if it is still where it was put: commits are never dropped here.
-        git.attempt("update-ref", "-d", ref, start, cwd=root)
+        git.attempt("update-ref", "-d", ref, start, cwd=root, though_killed=True)
     left = [path] if os.path.lexists(path) else []
     left += [branch] if base.commit_of(root, ref) is not None else []
     with store.read() as tx:
