@@ -62,6 +62,7 @@ LAYERS = {
         "base",
         "blend",
         "branches",
+        "client_rules",
         "commit",
         "dash",
         "doctor",
