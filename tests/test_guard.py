@@ -59,7 +59,7 @@ SHARED = {
     "STATE_FILES": (),
     "LOG_FILES": (),
     "GIT_NEVER": (),
-    "GIT_SETTINGS": ("",),
+    "GIT_SETTINGS": ("core.fsmonitor=sh",),
     "LOOK_COMMANDS": rules.LOOK_COMMANDS | {"merge"},
     "CHANGING_OPTIONS": {},
     "SHELLS": frozenset(),

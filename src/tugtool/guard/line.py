@@ -248,9 +248,11 @@ def _never(name: str, words: list[str]) -> bool:
 
 
 def _writes(name: str, words: list[str]) -> bool:
-    """Whether `sed` or `sort` is to write a file."""
-    if name == "sort":
+    """Whether a program that only looks is to write a file."""
+    if name in ("sort", "tree"):
         return _never(name, words)
+    if name == "uniq":
+        return len([word for word in words if not word.startswith("-")]) > 2
     if name != "sed":
         return False
     # Letters behind -e and -f are its script's.
