@@ -111,6 +111,8 @@ STATE = (
     "/usr/local/bin/tugcode state update work step-1 --all completed",
     "python3 -P -m tugtool state reset work step-1",
     ".venv/bin/python -mtugtool state release work step-1",
+    "python3 -W ignore -X utf8 -m tugtool commit",
+    "python3 .venv/bin/tugcode state pause work",
 )
 MAY_NOT = [
     *tools("x", "Task", "Agent", "Skill", "Monitor", "mcp__files__write", "no such tool", ""),
@@ -163,6 +165,17 @@ MAY_NOT = [
         "GIT_DIR=/x git log",
         "echo 'git commit' | sh",
         "sh -s < script",
+        "sh <(echo git commit)",
+        "source <(echo git commit)",
+        ". /dev/stdin <<< 'git commit'",
+        "echo commit | xargs git",
+        "echo commit | xargs -I {} git {}",
+        "echo commit | xargs -n 1 tugcode",
+        "echo 'git commit' | xargs -0 sh",
+        "printf -v TUGCODE_ROLE x",
+        "export ${X}ROLE=committer",
+        "for v in TUGCODE_ROLE; do unset $v; done",
+        "env ${X}ROLE=committer sh go.sh",
         "bash <<< 'git commit'",
         "cat <<EOF > a\nx\nEOF",
         'sh -c "$x"',
@@ -212,6 +225,8 @@ EDITS = [
         "sed -i s/a/b/ src/a.py",
         "sed -Ei.bak s/a/b/ src/a.py",
         "sort -o a a",
+        "perl -pi -e s/a/b/ src/a.py",
+        "gawk -i inplace 1 src/a.py",
         "uniq a b",
         "tee src/a.py",
         "git add src/a.py",
@@ -227,6 +242,10 @@ BUILDS = bash(
     "sh ./check.sh",
     "CI=1 cargo test",
     "timeout 60 make",
+    "perl -Mstrict -ne print a.txt",
+    ". .venv/bin/activate && tox",
+    "export CI=1; make",
+    "ls | xargs -n 1 wc -l",
     "$HOME/.cargo/bin/cargo build",
 )
 #: Changes of files that only programs nobody can see through, and so only ANY may run.
@@ -268,7 +287,15 @@ EXPECTED = {
         ],
     ),
     "coder": Expected(
-        [*EDITS, *BUILDS, *SPREAD, *tools("x", "WebFetch"), *tools("/tmp/x", "Write")],
+        [
+            *EDITS,
+            *BUILDS,
+            *SPREAD,
+            *tools("x", "WebFetch"),
+            *tools("/tmp/x", "Write"),
+            *tools(".claude/worktrees/x/settings.py", "Edit"),
+            *bash("git ls-files | xargs git add"),
+        ],
         [
             *tools(PLAN, *EDITORS),
             Case("apply_patch", f"*** Begin Patch\n*** Delete File: {PLAN}\n"),

@@ -121,6 +121,7 @@ VIEWING_NEVER = {
     "sed": ("-i", "--in-place", "-n -i"),
     "sort": ("-o", "--output"),
     "tree": ("-o",),
+    "printf": ("-v",),
     "rg": ("--pre",),
 }
 #: Programs whose purpose is to change files.
