@@ -105,6 +105,7 @@ def test_variables_in_front_of_a_program_are_found():
 
 #: What odd commands are made of.
 PIECES = (
+    *("`git commit`", "$(git commit)", "(git commit)", "<(git commit)"),
     *("git commit", "\ngit commit\n", " git commit ", "'git commit'", '"git commit"', "git", "f"),
     *(" ", "\n", ";", "&&", "||", "|", "&", "(", ")", "{ ", "; }", "'", '"', "`", "$(", "\\", "#"),
     *("$((", "))", "${x:-", "}", "$'", "$", "*", "\\\n", "=", "x=", "A=1 ", "$x", "2>&1", "<("),

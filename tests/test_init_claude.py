@@ -73,7 +73,7 @@ def test_what_stands_there_stays_as_it_is_and_where_it_is(repo, tugcode, name):
     others = {key: value for key, value in new["permissions"].items() if key not in wanted}
     assert {**was, **others} == others
     assert {**new, "permissions": 0} == {**old, "permissions": 0}
-    assert ("\r\n" in after) == ("\r\n" in before)
+    assert after.count("\r\n") == (after.count("\n") if "\r\n" in before else 0)
 
 
 @pytest.mark.parametrize("name", TEXTS)
