@@ -1,0 +1,144 @@
+"""Shell commands taken apart: nothing that would run is overlooked, and odd ones are refused."""
+
+import random
+import shutil
+import subprocess
+
+import pytest
+
+from tugtool.guard import rules, shell
+from tugtool.guard.line import Line
+from tugtool.guard.paths import Place
+from tugtool.guard.refused import Refused
+from tugtool.guard.shell import UNKNOWN as X
+
+#: A command, and the programs with their words that it would run, whatever comes of them.
+CASES = {
+    "a b": ["a b"],
+    "a 'b c' \"d e\" f\\ g": ["a b c d e f g"],
+    "a; b && c || d | e & f\ng": ["a", "b", "c", "d", "e", "f", "g"],
+    "a |& b": ["a", "b"],
+    "(a; (b))": ["a", "b"],
+    "{ a; b; }": ["a", "b", ":"],
+    "a $(b $(c)) `d`": ["b " + X, "c", "d", "a " + X + " " + X],
+    'a "$(b)" "${x:-$(c)}"': ["b", "c", f"a {X} {X}"],
+    "a <(b) >(c)": ["b", "c", f"a {X} {X}"],
+    "if a; then b; else c; fi": ["a", "b", "c", ":"],
+    "for x in $(a); do b $x; done": ["a", f": x in {X}", f"b {X}", ":"],
+    "while ! a; do b; done": ["a", "b", ":"],
+    "time a": ["a"],
+    "X=1 Y='2 3' a": ["a"],
+    "a # b; c\nd": ["a", "d"],
+    "a\\\nb": ["ab"],
+    "a \\\n b": ["a b"],
+    "a \"b\\\nc\" 'd\\\ne'": ["a bc d\\\ne"],
+    "# a \\\nb": ["b"],
+    "a # b \\\nc": ["a", "c"],
+    "g\\it co'mm'it": ["git commit"],
+    "a $x ${y} $1 $? *.py a[0] {b,c}": [f"a {X} {X} {X} {X} {X}.py a{X}0] {X}b,c}}"],
+    "a $'\\x67it'": [f"a {X}"],
+    'a $"b"': ["a b"],
+    "a 'it costs $5' \"a $\"": ["a it costs $5 a $"],
+    "[[ a > b && c < d ]] && e": ["[[", "e"],
+    "a $((1 + $(b)))": ["b", f"a {X}"],
+    "a '' \"\"": ["a  "],
+}
+WRITES = {
+    "a > f": ["f"],
+    "a >> f 2> g": ["f", "g"],
+    "a &> f": ["f"],
+    "a >& f": ["f"],
+    "a > 1": ["1"],
+    "a >| f": ["f"],
+    "a <> f": ["f"],
+    "> f a": ["f"],
+    "> f": ["f"],
+    "a 2>&1 >&2 3>&-": [],
+    "a < f": [],
+    "a <<< 'text > f'": [],
+    "a 'x > f' \\> g": [],
+    "a > $x": [X],
+}
+UNCLEAR = {
+    "a <<EOF\nx\nEOF": "here-document",
+    "a <<-EOF\nx\nEOF": "here-document",
+    "a 'b": "' is missing",
+    'a "b': '" is missing',
+    "a $(b": ") is missing",
+    "a `b": "` is missing",
+    "a ${b": "} is missing",
+    "a)": ") too many",
+    "[[ a": "]] is missing",
+    "f() { a; }": "defines a function",
+    "function f { a; }": "defines a function",
+    "case a in b) c;; esac": "has a case",
+    "x=(a b)": "sets an array",
+    "a\0b": "NUL",
+    "a " + "$(a " * 50 + ")" * 50: "nested too deeply",
+    "(" * 50 + "a" + ")" * 50: "nested too deeply",
+    "a" * 100_001: "over 100000 characters",
+}
+
+
+@pytest.mark.parametrize("text", CASES)
+def test_every_command_that_would_run_is_found(text):
+    found = [" ".join(each.words) for each in shell.commands(text)]
+    assert sorted(found) == sorted(CASES[text])
+
+
+@pytest.mark.parametrize("text", WRITES)
+def test_every_file_that_would_be_written_is_found(text):
+    assert [path for each in shell.commands(text) for path in each.writes] == WRITES[text]
+
+
+@pytest.mark.parametrize("text", UNCLEAR, ids=lambda text: text[:20].replace("\0", "NUL"))
+def test_what_cannot_be_taken_apart_says_why(text):
+    with pytest.raises(shell.Unclear, match=UNCLEAR[text].replace(")", "\\)")):
+        shell.commands(text)
+
+
+def test_variables_in_front_of_a_program_are_found():
+    [found] = shell.commands("TUGCODE_ROLE= A=b tugcode x")
+    assert found.assigned == ["TUGCODE_ROLE=", "A=b"]
+    assert found.words == ["tugcode", "x"]
+
+
+#: What odd commands are made of.
+PIECES = (
+    *("`git commit`", "$(git commit)", "(git commit)", "<(git commit)"),
+    *("git commit", "\ngit commit\n", " git commit ", "'git commit'", '"git commit"', "git", "f"),
+    *(" ", "\n", ";", "&&", "||", "|", "&", "(", ")", "{ ", "; }", "'", '"', "`", "$(", "\\", "#"),
+    *("$((", "))", "${x:-", "}", "$'", "$", "*", "\\\n", "=", "x=", "A=1 ", "$x", "2>&1", "<("),
+    *("if true; then ", "; fi", "for x in a b; do ", "; done", "while false; do ", "! ", "time "),
+    *("echo ", "sh -c ", "eval ", "env ", "xargs ", "exec ", "command ", "[[ ", " ]]", "f() "),
+)
+
+
+def test_whatever_bash_would_run_was_seen(tmp_path):
+    binaries, here = tmp_path / "bin", tmp_path / "here"
+    binaries.mkdir()
+    here.mkdir()
+    ran = tmp_path / "ran"
+    (binaries / "git").write_text(f'#!/bin/sh\ntest "$1" != commit || echo > {ran}\n')
+    (binaries / "git").chmod(0o755)
+    for name in ("sh", "env", "xargs", "echo"):
+        (binaries / name).symlink_to(shutil.which(name))
+    draw = random.Random(7)
+    let = 0
+    for _ in range(1500):
+        text = "".join(draw.choice(PIECES) for _ in range(draw.randint(1, 8)))
+        try:
+            Line(rules.ROLES["coder"], Place(str(here))).judge(text)
+        except Refused:
+            continue
+        let += 1
+        subprocess.run(
+            [shutil.which("bash"), "-c", text],
+            env={"PATH": str(binaries)},
+            cwd=here,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+        assert not ran.exists(), text
+    assert let > 100
