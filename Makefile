@@ -27,8 +27,9 @@ fix: $(VENV)/development ## Format, and repair what the linter can.
 	@$(BIN)/ruff check --fix --cache-dir .cache/ruff .
 	@$(BIN)/ruff format --cache-dir .cache/ruff .
 
-docs: $(VENV)/development ## Write the generated pages of docs/ anew.
+docs: $(VENV)/development ## Write the generated pages of docs/ and tugplug/ anew.
 	@$(BIN)/python scripts/reference.py
+	@$(BIN)/python scripts/plugin.py
 
 bench: $(VENV)/runtime ## Measure an installed, compiled package against its budgets.
 	@$(BIN)/python bench/startup.py
