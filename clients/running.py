@@ -47,7 +47,7 @@ class Home:
     """A throw-away home, and the clients that live in it; `door` is the only way out."""
 
     def __init__(self, path: Path, door: str) -> None:
-        self.path = path
+        self.path, self.door = path, door
         self.mark = uuid.uuid4().hex
         self.environment = {
             **QUIET,
@@ -61,6 +61,7 @@ class Home:
             "NO_PROXY": "127.0.0.1",
             # Nobody is there to be asked for a password.
             "GIT_TERMINAL_PROMPT": "0",
+            "GIT_CONFIG_NOSYSTEM": "1",
         }
         (path / ".codex").mkdir(parents=True)
 

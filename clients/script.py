@@ -133,7 +133,9 @@ def coder(prompt: str) -> Part:
 def _overstep(given: Mapping[str, Any]) -> Generator[Call, Result, None]:
     place, plan, step = given["worktree_path"], given["plan_path"], given["step_anchor"]
     yield bash(f"git -C {place} commit --allow-empty --message {TRACE}")
-    yield bash(f"tugcode state artifact {plan} {step} --kind note --summary {TRACE} --worktree {place}")
+    yield bash(
+        f"tugcode state artifact {plan} {step} --kind note --summary {TRACE} --worktree {place}"
+    )
     yield Call("Write", {"file_path": f"{place}/.tugtool/log.md", "content": TRACE})
 
 

@@ -1,12 +1,15 @@
-"""The stage: a real repository with a committed plan, and a transcript of what a client did there."""
+"""The stage: a repository with a committed plan, and what became of it when a client was there."""
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from running import Home
 
 PLAN = "words"
+
+#: A person who lets every command pass, so that nobody but the guard is in an agent's way.
+LENIENT = {"permissions": {"allow": ["Bash"]}}
 
 
 class Repository:
@@ -18,11 +21,13 @@ class Repository:
         self.git("init", "--quiet", "--initial-branch=main", "--template=")
         self.git("config", "user.name", "Ada")
         self.git("config", "user.email", "ada@example.invalid")
-        self.run("tugcode", "init", "--claude")
+        self.run("tugcode", "init")
         text = (Path(__file__).parent / "plan.md").read_text()
         (path / ".tugtool" / f"tugplan-{PLAN}.md").write_text(text)
         self.git("add", "--all")
         self.git("commit", "--quiet", "--message=plan: hello and goodbye")
+        trusted = {"projects": {str(path): {"hasTrustDialogAccepted": True}}}
+        (home.path / ".claude.json").write_text(json.dumps(trusted))
 
     def run(self, *command: str) -> str:
         return self.home.run(*command, cwd=self.path).expect()
@@ -33,9 +38,48 @@ class Repository:
     def state(self) -> dict[str, Any]:
         """The whole record of the plan."""
         told: dict[str, Any] = json.loads(self.run("tugcode", "state", "show", PLAN, "--json"))
-        return told
+        data: dict[str, Any] = told["data"]
+        return data
 
     def trailers(self, commit: str) -> dict[str, str]:
         """What a commit says of the step that it is for."""
         lines = self.git("log", "-1", "--format=%(trailers:only,unfold)", commit).splitlines()
         return dict(line.split(": ", 1) for line in lines if line.startswith("Tug-"))
+
+    def contains(self, text: str) -> bool:
+        """Whether a file, a commit's message or the record has this text in it, or is named so."""
+        names = [str(path) for path in self.path.rglob("*")]
+        messages = self.git("log", "--all", "--reflog", "--format=%B")
+        files = self.git("grep", "--untracked", "--files-with-matches", "--all-match", "-e", "")
+        return text in "\n".join([*names, messages, files, json.dumps(self.state())])
+
+
+class Used(NamedTuple):
+    """One use of a tool: by which agent (None: the conductor), and what it was told."""
+
+    agent: str | None
+    tool: str
+    arguments: dict[str, Any]
+    told: str
+    failed: bool
+
+
+def transcript(stream: str) -> list[Used]:
+    """Every use of a tool, in order, from the client's stream of events."""
+    used: dict[str, Used] = {}
+    for event in map(json.loads, stream.splitlines()):
+        if event["type"] not in ("assistant", "user"):
+            continue
+        for block in event["message"]["content"]:
+            _take(used, event.get("subagent_type"), block)
+    return list(used.values())
+
+
+def _take(used: dict[str, Used], agent: str | None, block: Any) -> None:
+    if block["type"] == "tool_use":
+        used[block["id"]] = Used(agent, block["name"], block["input"], "", True)
+    if block["type"] == "tool_result":
+        known = used[block["tool_use_id"]]
+        told = block["content"] if isinstance(block["content"], str) else str(block["content"])
+        failed = bool(block.get("is_error"))
+        used[block["tool_use_id"]] = known._replace(told=told, failed=failed)

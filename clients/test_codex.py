@@ -1,9 +1,9 @@
 """Codex installs the plugin from the same marketplace and knows its skills."""
 
 import json
+import re
 from pathlib import Path
 
-from appserver import app_server
 from conftest import PLUGIN
 from running import ROOT, Home
 
@@ -14,12 +14,10 @@ def install(home: Home, marketplace: Path) -> None:
 
 
 def skills(home: Home) -> list[str]:
-    """The skills that Codex offers because of the plugin."""
-    with app_server(home) as server:
-        (told,) = server.ask("skills/list", cwds=[str(home.path)])["data"]
-    return sorted(
-        each["name"] for each in told["skills"] if each["pluginId"] == f"{PLUGIN}@tugtool"
-    )
+    """The plugin's skills that Codex puts before its model."""
+    door = f'openai_base_url="{home.door}"'
+    told = home.run("codex", "debug", "prompt-input", "-c", door, "hello").expect()
+    return sorted(re.findall(rf"- ({PLUGIN}:\w+): ", told))
 
 
 def test_the_marketplace_offers_the_plugin(home: Home) -> None:
