@@ -49,7 +49,7 @@ NOT_ASKED = ("usage",)
 def agent(role: str) -> str:
     """The whole file of one agent."""
     tools = ", ".join(TOOLS[presets.ACCESS[role]])
-    when = f"{WHEN[role]}. Used by the skills of tugplug; gets one JSON object and answers with one."
+    when = f"{WHEN[role]}. For the skills of tugplug; gets one JSON object and answers with one."
     front = f"name: {role}-agent\ndescription: {when}\ntools: {tools}\nmodel: inherit\n"
     return f"---\n{front}---\n\n{prompts.text(role)}"
 
@@ -58,8 +58,8 @@ def quoted(skill: str) -> str:
     """The contracts of a skill's agents, as the schemas have them."""
     parts = [
         "# Contracts\n",
-        "What each agent gets and answers: one JSON object each. `?` marks a field that may be left",
-        "out. Further fields are accepted. Written from the schemas; do not edit.",
+        "What each agent gets and answers: one JSON object each. `?` marks a field that may be",
+        "left out. Further fields are accepted. Written from the schemas; do not edit.",
     ]
     for role in CASTS[skill]:
         for title, of_input in (("gets", True), ("answers", False)):
@@ -106,8 +106,8 @@ def manifest(name: str) -> str:
 def pages() -> dict[str, str]:
     """Every file that is written, with what it should say."""
     agents = {f"tugplug/agents/{role}-agent.md": agent(role) for role in ROLES}
-    references = {f"tugplug/skills/{skill}/references/contracts.md": quoted(skill) for skill in CASTS}
-    return {**agents, **references, **{name: manifest(name) for name in MANIFESTS}}
+    quotes = {f"tugplug/skills/{skill}/references/contracts.md": quoted(skill) for skill in CASTS}
+    return {**agents, **quotes, **{name: manifest(name) for name in MANIFESTS}}
 
 
 def main(check: bool) -> int:

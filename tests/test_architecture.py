@@ -23,6 +23,7 @@ LONGEST_MODULE = 350
 #: From the bottom to the top; a package stands for all of its modules that are not named.
 LAYERS = {
     "vocabulary": (
+        "client_errors",
         "clock",
         "dash_errors",
         "errors",
@@ -60,6 +61,7 @@ LAYERS = {
         "base",
         "blend",
         "branches",
+        "clients",
         "commit",
         "dash",
         "doctor",
@@ -93,6 +95,7 @@ SIDEWAYS = {
     "agent_settings": ("config",),
     "agents": ("agents",),
     "child": ("guardian", "streams"),
+    "client_errors": ("errors",),
     "commit": ("intent", "log", "message", "state", "trailers", "tree", "worktree"),
     "implement": ("implement",),
     "intent": ("log", "state", "tree"),

@@ -40,6 +40,7 @@ GROUPS = {
     "worktree": "where a plan is carried out: a branch and a directory each",
     "worktree salvage": "work that nobody committed, saved when its step was taken",
     "dash": "small work without a plan",
+    "plugin": "skills and agents for the clients that people use",
 }
 
 
@@ -81,6 +82,7 @@ def _every() -> tuple[Command, ...]:
         table_merge,
         table_people,
         table_plan,
+        table_plugin,
         table_repo,
         table_run,
         table_state,
@@ -100,6 +102,7 @@ def _every() -> tuple[Command, ...]:
         *table_implement.COMMANDS,
         *table_merge.COMMANDS,
         *table_dash.COMMANDS,
+        *table_plugin.COMMANDS,
         *table_repo.LAST,
     )
 

@@ -17,14 +17,10 @@ def last_step(rows: list[Row]) -> Row:
     return max(rows, key=lambda row: (row["completed_at"] or "", row["step_index"]))
 
 
-def bring_together(run: Run, store: Store, desk: Desk, rows: list[Row]) -> list[str]:
+def bring_together(run: Run, store: Store, desk: Desk) -> list[str]:
     """Merge every step's commit that the worktree lacks; which steps those were. E061 if not."""
     syncing.mend(desk.path)
-    known = {row["commit_hash"]: row["anchor"] for row in rows if row["commit_hash"]}
-    wanted = [
-        {"step_anchor": known[commit], "commit": commit}
-        for commit in syncing.lacking(desk.path, list(known))
-    ]
+    wanted = syncing.done_elsewhere(store, run.plan, at=desk.path)
     if wanted:
         syncing.merge(run.plan, wanted, at=desk.path)
     return [str(each["step_anchor"]) for each in wanted]
