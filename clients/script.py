@@ -95,7 +95,7 @@ def architect(prompt: str) -> Part:
     yield Call("Read", {"file_path": f"{given['worktree_path']}/{given['plan_path']}"})
     return json.dumps(
         {
-            "approach": f"Write {name}, it's one line.",
+            "approach": f"Write `{name}` for $0, it's one line.",
             "expected_touch_set": [name],
             "implementation_steps": [f"Write {name}"],
             "test_plan": f"grep for the step's name in {name}",

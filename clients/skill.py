@@ -62,6 +62,5 @@ def last_object(text: str) -> dict[str, Any]:
 
 
 def _written(value: object) -> str:
-    if isinstance(value, str | int):
-        return str(value).replace("'", "’")  # noqa: RUF001 - as the skill asks for
-    return json.dumps(value).replace("'", r"\u0027")
+    text = str(value) if isinstance(value, str | int) else json.dumps(value)
+    return text.replace("'", "’")  # noqa: RUF001 - as the skill asks for

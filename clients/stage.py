@@ -9,7 +9,7 @@ from running import Home
 PLAN = "words"
 
 #: A person who lets every command pass, so that nobody but the guard is in an agent's way.
-LENIENT = {"permissions": {"allow": ["Bash"]}}
+LENIENT = {"permissions": {"allow": ["Bash", "Edit"]}}
 
 
 class Repository:
