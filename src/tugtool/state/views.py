@@ -10,6 +10,7 @@ from tugtool.store import sql
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any
 
     from tugtool.store import Row, Store, Transaction
 
@@ -63,7 +64,7 @@ def show(store: Store, plan: str | None = None, *, archived: bool = False, step:
         return {"plans": [_Picture(tx, row).plan() for row in rows]}
 
 
-def _only(picture: Data, anchor: str) -> Data:
+def _only(picture: dict[str, Any], anchor: str) -> Data:
     """Of a plan's steps and items one step's."""
     steps = [step for step in picture["steps"] if step["anchor"] == anchor]
     names = {each["anchor"] for step in steps for each in (step, *step["substeps"])}
