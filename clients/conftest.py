@@ -33,7 +33,7 @@ def home(tmp_path: Path, door: Endpoint) -> Iterator[Home]:
 
 @pytest.fixture
 def marketplace(tmp_path: Path) -> Path:
-    """A copy of what the repository offers to clients: the marketplace and the plugin."""
+    """A copy of what the repository offers to clients, to be spoilt."""
     place = tmp_path / "marketplace"
     for name in (".claude-plugin", PLUGIN):
         shutil.copytree(ROOT / name, place / name)

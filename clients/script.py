@@ -1,4 +1,4 @@
-"""The script: two steps of a plan, in the second of which agents do what they must not.
+"""The script: two steps of a plan, in the second of which agents try what they must not.
 
 The conductor runs the commands of the skill that it was given and nothing else; what it fills
 in, it has from the answers to earlier ones.
@@ -47,9 +47,7 @@ def _step(skill: Skill, step: dict[str, Any]) -> Moves:
     yield from _note(skill, "architect_strategy", {**step, **strategy, "answer": strategy})
     report = yield from _agent("coder", {**given, "strategy": strategy, "findings": None})
     yield from skill.run("state heartbeat", **step)
-    review = yield from _agent(
-        "reviewer", {**given, "strategy": strategy, "coder_report": report}
-    )
+    review = yield from _agent("reviewer", {**given, "strategy": strategy, "coder_report": report})
     yield from _note(skill, "reviewer_verdict", {**step, **review, "answer": review})
     if review["recommendation"] != "APPROVE":
         raise Unscripted(f"the reviewer says {review}")
@@ -136,7 +134,9 @@ def _overstep(given: Mapping[str, Any]) -> Generator[Call, Result, None]:
     yield bash(
         f"tugcode state artifact {plan} {step} --kind note --summary {TRACE} --worktree {place}"
     )
-    yield Call("Write", {"file_path": f"{place}/.tugtool/log.md", "content": TRACE})
+    # The client itself wants a file to have been read before it is changed.
+    yield Call("Read", {"file_path": f"{place}/{plan}"})
+    yield Call("Edit", {"file_path": f"{place}/{plan}", "old_string": "Ada", "new_string": TRACE})
 
 
 def reviewer(prompt: str) -> Part:

@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from running import Home
+from script import PLAN
 
-PLAN = "words"
-
-#: A person who lets every command pass, so that nobody but the guard is in an agent's way.
-LENIENT = {"permissions": {"allow": ["Bash", "Edit"]}}
+#: A person who lets everything pass, so that nobody but the guard is in an agent's way.
+LENIENT = {"permissions": {"allow": ["Bash", "Edit(/.tugtree/**)"]}}
 
 
 class Repository:
@@ -29,6 +28,11 @@ class Repository:
         trusted = {"projects": {str(path): {"hasTrustDialogAccepted": True}}}
         (home.path / ".claude.json").write_text(json.dumps(trusted))
 
+    def allow_everything(self) -> None:
+        """What a person may do who is tired of being asked."""
+        (self.path / ".claude").mkdir(exist_ok=True)
+        (self.path / ".claude" / "settings.local.json").write_text(json.dumps(LENIENT))
+
     def run(self, *command: str) -> str:
         return self.home.run(*command, cwd=self.path).expect()
 
@@ -47,11 +51,11 @@ class Repository:
         return dict(line.split(": ", 1) for line in lines if line.startswith("Tug-"))
 
     def contains(self, text: str) -> bool:
-        """Whether a file, a commit's message or the record has this text in it, or is named so."""
-        names = [str(path) for path in self.path.rglob("*")]
-        messages = self.git("log", "--all", "--reflog", "--format=%B")
-        files = self.git("grep", "--untracked", "--files-with-matches", "--all-match", "-e", "")
-        return text in "\n".join([*names, messages, files, json.dumps(self.state())])
+        """Whether a file is named so or has it in it, or a commit's message, or the record."""
+        found = [self.git("log", "--all", "--reflog", "--format=%B"), json.dumps(self.state())]
+        for path in self.path.rglob("*"):
+            found += [path.name, path.read_text(errors="replace") if path.is_file() else ""]
+        return any(text in each for each in found)
 
 
 class Used(NamedTuple):
@@ -60,14 +64,19 @@ class Used(NamedTuple):
     agent: str | None
     tool: str
     arguments: dict[str, Any]
-    told: str
-    failed: bool
+    told: str = ""
+    failed: bool = True
+
+    @property
+    def refused(self) -> bool:
+        """Whether a hook was in the way, and not the client's own rules or the command itself."""
+        return self.failed and self.told.startswith("PreToolUse:")
 
 
-def transcript(stream: str) -> list[Used]:
+def transcript(events: list[dict[str, Any]]) -> list[Used]:
     """Every use of a tool, in order, from the client's stream of events."""
     used: dict[str, Used] = {}
-    for event in map(json.loads, stream.splitlines()):
+    for event in events:
         if event["type"] not in ("assistant", "user"):
             continue
         for block in event["message"]["content"]:
@@ -77,7 +86,7 @@ def transcript(stream: str) -> list[Used]:
 
 def _take(used: dict[str, Used], agent: str | None, block: Any) -> None:
     if block["type"] == "tool_use":
-        used[block["id"]] = Used(agent, block["name"], block["input"], "", True)
+        used[block["id"]] = Used(agent, block["name"], block["input"])
     if block["type"] == "tool_result":
         known = used[block["tool_use_id"]]
         told = block["content"] if isinstance(block["content"], str) else str(block["content"])
