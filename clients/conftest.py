@@ -25,7 +25,7 @@ def home(tmp_path: Path, door: Endpoint) -> Iterator[Home]:
     """A home in which nobody was before, left without a process and without a knock."""
     place = Home(tmp_path / "home", door.url)
     yield place
-    left = place.left()
+    left = place.lasting()
     place.end()
     assert left == []
     assert door.knocks == []

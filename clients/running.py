@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +14,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent
 INSTALLED = ROOT / ".clients"
 LONGEST_SECONDS = 300
+LINGERING_SECONDS = 30
 
 #: Every process that descends from a client has this variable, and nobody else has its value.
 MARK = "TUGTOOL_CLIENT_RUN"
@@ -102,6 +104,13 @@ class Home:
         listed = subprocess.run(["ps", "axeww"], capture_output=True, text=True, check=True)
         lines = [line for line in listed.stdout.splitlines() if f"{MARK}={self.mark}" in line]
         return [int(line.split(None, 1)[0]) for line in lines]
+
+    def lasting(self) -> list[int]:
+        """Those of them that do not end by themselves when the client has ended."""
+        limit = time.monotonic() + LINGERING_SECONDS
+        while self.left() and time.monotonic() < limit:
+            time.sleep(0.05)  # nothing tells when a process ends that is not our child
+        return self.left()
 
     def end(self) -> None:
         """End whatever is left."""

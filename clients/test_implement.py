@@ -159,7 +159,7 @@ def test_nothing_is_claimed_in_the_end(run: Run) -> None:
 
 
 def test_no_process_is_left(run: Run) -> None:
-    assert run.home.left() == []
+    assert run.home.lasting() == []
 
 
 def test_nobody_wanted_further_than_loopback(run: Run) -> None:
@@ -182,4 +182,4 @@ def _unguarded(place: Path, marketplace: Path) -> None:
         run = play(place, marketplace, endpoint)
         assert run.refused() == []
         assert run.repository.contains(TRACE)
-        assert run.home.left() == []
+        assert run.home.lasting() == []
