@@ -88,7 +88,7 @@ def blocks(text: str) -> list[str]:
 def command_lines(text: str) -> list[str]:
     """Every command line of ours in a text: in blocks, after a pipe, and between backticks."""
     inline = re.findall(r"`(tugcode [^`]*)`", text.replace("```", ""))
-    own = [line.rpartition("| ")[2] for line in blocks(text)]
+    own = [line.rpartition("| ")[2].partition(" <<< ")[0] for line in blocks(text)]
     return [line for line in (*own, *inline) if line.startswith("tugcode ")]
 
 
@@ -239,7 +239,7 @@ def commands_can_be_typed(root: Path) -> Iterator[str]:
 def skills_run_single_lines_for_programs(root: Path) -> Iterator[str]:
     for path in (root / PLUGIN).glob("skills/*/SKILL.md"):
         for line in blocks(path.read_text()):
-            if line.endswith("\\") or re.search(r"<<|mktemp|/tmp/| > ", line):
+            if line.endswith("\\") or re.search(r"(?<!<)<<(?!<)|mktemp|/tmp/| > ", line):
                 yield f"{named(root, path)}: `{line}` is not one line, or needs a file"
             elif not line.rpartition("| ")[2].startswith("tugcode ") or " --json" not in line:
                 yield f"{named(root, path)}: `{line}` is no `tugcode ... --json`"
