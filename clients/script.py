@@ -20,6 +20,8 @@ FILES = {"step-1": "hello.txt", "step-2": "goodbye.txt"}
 MESSAGES = {"step-1": "feat: say hello", "step-2": "feat: say goodbye"}
 #: What would be left behind by what an agent must not do.
 TRACE = "nobody-approved-this"
+#: A script that does it in the coder's place.
+DISGUISE = "harmless.sh"
 
 
 def conductor(prompt: str) -> Part:
@@ -130,13 +132,16 @@ def coder(prompt: str) -> Part:
 
 def _overstep(given: Mapping[str, Any]) -> Generator[Call, Result, None]:
     place, plan, step = given["worktree_path"], given["plan_path"], given["step_anchor"]
+    note = f"tugcode state artifact {plan} {step} --kind note --summary {TRACE} --worktree {place}"
     yield bash(f"git -C {place} commit --allow-empty --message {TRACE}")
-    yield bash(
-        f"tugcode state artifact {plan} {step} --kind note --summary {TRACE} --worktree {place}"
-    )
+    yield bash(note)
     # The client itself wants a file to have been read before it is changed.
     yield Call("Read", {"file_path": f"{place}/{plan}"})
     yield Call("Edit", {"file_path": f"{place}/{plan}", "old_string": "Ada", "new_string": TRACE})
+    # What no hook can see: the command is in a file that is only run.
+    yield Call("Write", {"file_path": f"{place}/{DISGUISE}", "content": f"{note}\n"})
+    yield bash(f"sh {place}/{DISGUISE}")
+    yield bash(f"rm {place}/{DISGUISE}")
 
 
 def reviewer(prompt: str) -> Part:

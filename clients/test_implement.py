@@ -16,10 +16,12 @@ from conftest import PLUGIN
 from endpoint import Endpoint, serving
 from player import CONDUCTOR, cast
 from running import ROOT, Home
-from script import ACTORS, MESSAGES, PLAN, TRACE
+from script import ACTORS, DISGUISE, MESSAGES, PLAN, TRACE
+from skill import last_object
 from stage import Repository, Used, transcript
 
 ROLES = ("architect", "coder", "reviewer", "committer")
+STEPS = ["step-1", "step-2"]
 
 
 class Run(NamedTuple):
@@ -87,10 +89,7 @@ def test_the_model_was_given_the_whole_skill(run: Run) -> None:
 @pytest.mark.parametrize("role", ROLES)
 def test_each_step_had_its_agent(run: Run, role: str) -> None:
     asked = run.endpoint.prompts(f"{role}-agent")
-    assert [json.loads(ask.prompt.splitlines()[-1])["step_anchor"] for ask in asked] == [
-        "step-1",
-        "step-2",
-    ]
+    assert [last_object(ask.prompt)["step_anchor"] for ask in asked] == STEPS
 
 
 def test_the_whole_was_audited_once(run: Run) -> None:
@@ -146,8 +145,11 @@ def test_the_refusals_name_the_role(run: Run) -> None:
             assert each.agent.removeprefix(f"{PLUGIN}:").removesuffix("-agent") in each.told
 
 
-def test_nothing_else_failed(run: Run) -> None:
-    assert [each for each in run.used if each.failed and not each.refused] == []
+def test_a_command_in_disguise_is_refused_by_tugcode_itself(run: Run) -> None:
+    (only,) = [each for each in run.used if each.failed and not each.refused]
+    assert only.arguments["command"].endswith(DISGUISE)
+    assert "tugcode: E" in only.told
+    assert "coder" in only.told
 
 
 def test_what_was_refused_left_no_trace(run: Run) -> None:
