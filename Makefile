@@ -37,6 +37,7 @@ bench: $(VENV)/runtime ## Measure an installed, compiled package against its bud
 	@$(BIN)/python bench/reconcile.py
 	@$(BIN)/python bench/doctor.py
 	@$(BIN)/python bench/implement.py
+	@$(BIN)/python bench/hook.py
 
 clean: ## Remove everything that was built.
 	rm -rf $(VENV) .cache .hypothesis
