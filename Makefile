@@ -40,6 +40,7 @@ bench: $(VENV)/runtime ## Measure an installed, compiled package against its bud
 	@$(BIN)/python bench/reconcile.py
 	@$(BIN)/python bench/doctor.py
 	@$(BIN)/python bench/implement.py
+	@$(BIN)/python bench/hook.py
 
 clients: $(VENV)/development $(CLIENTS)/installed ## Try the plugin with the real agent clients; needs npm.
 	@$(CLIENTS)/python/bin/python -m pip install --quiet --disable-pip-version-check .

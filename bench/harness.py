@@ -26,12 +26,17 @@ class Budget(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One command to measure, or one for every round; only some have a budget."""
+    """One command to measure, or one for every round; only some have a budget.
+
+    `given` is a file for its standard input, `ends` the exit status that is right for it.
+    """
 
     name: str
     argv: list[str] | Callable[[int], list[str]]
     budget: Budget | None = None
     is_planted: bool = False
+    given: str = os.devnull
+    ends: int = 0
 
 
 class Result(NamedTuple):
@@ -136,11 +141,16 @@ def measure(
 
 def _cpu_milliseconds(row: Row, number: int, env: dict[str, str]) -> float:
     argv = row.argv if isinstance(row.argv, list) else row.argv(number)
-    nowhere = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
-    child = os.posix_spawn(argv[0], argv, env, file_actions=[nowhere])
+    streams = [
+        (os.POSIX_SPAWN_OPEN, 0, row.given, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+    ]
+    if row.ends:
+        streams.append((os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0))
+    child = os.posix_spawn(argv[0], argv, env, file_actions=streams)
     # Of this child and of all that it waited for, so the git it starts is counted.
     _, status, usage = os.wait4(child, 0)
-    if status:
+    if os.waitstatus_to_exitcode(status) != row.ends:
         raise SystemExit(f"{row.name}: exit status {os.waitstatus_to_exitcode(status)}")
     return (usage.ru_utime + usage.ru_stime) * 1000
 

@@ -19,6 +19,7 @@ from tugtool import (
     errors,
     git_errors,
     people_errors,
+    role_errors,
     state_errors,
 )
 from tugtool.cli import batch, parse, table
@@ -30,7 +31,7 @@ SCHEMAS = Path(tugtool.__file__).parent / "schemas"
 REFERENCE = ROOT / "scripts" / "reference.py"
 
 #: The modules with refusals; each draws its part of the tree.
-HOMES = (client_errors, dash_errors, errors, git_errors, people_errors, state_errors)
+HOMES = (client_errors, dash_errors, errors, git_errors, people_errors, role_errors, state_errors)
 
 CODE = re.compile(r"\b[EWPI]\d{3}\b")
 

@@ -61,6 +61,7 @@ TABLE_REPO = {"tugtool.cli.table_repo"}
 #: Help speaks of everything, and so does whatever is looked for in every list.
 TABLES = TABLE_REPO | {
     "tugtool.cli.table_git",
+    "tugtool.cli.table_hook",
     "tugtool.cli.table_implement",
     "tugtool.cli.table_commit",
     "tugtool.cli.table_dash",
@@ -189,6 +190,36 @@ BEFORE = {
     "dash release": [DASH],
     "dash show": [DASH],
 }
+#: The call that a client asks about.
+GIVEN = """\
+{"tool_name": "Bash", "tool_input": {"command": "ls"}, "agent_type": "tugplug:coder-agent"}
+"""
+#: What the guard loads, which a client pays before every single tool call.
+GUARD = {
+    "__future__",
+    "_json",
+    "select",
+    "tugtool",
+    "tugtool.cli",
+    "tugtool.cli.grammar",
+    "tugtool.cli.hook",
+    "tugtool.cli.main",
+    "tugtool.cli.output",
+    "tugtool.cli.parse",
+    "tugtool.cli.table",
+    "tugtool.config",
+    "tugtool.errors",
+    "tugtool.files",
+    "tugtool.guard",
+    "tugtool.guard.calls",
+    "tugtool.guard.judge",
+    "tugtool.guard.line",
+    "tugtool.guard.paths",
+    "tugtool.guard.refused",
+    "tugtool.guard.rules",
+    "tugtool.guard.shell",
+    "tugtool.jsontext",
+}
 #: Without these, `implement` does not even say what it would do.
 AGENTS = '[agents.default]\npreset = "claude"\n'
 #: How to run each command once with success; of the cli, only these may be loaded for JSON.
@@ -271,6 +302,7 @@ RUNS = {
     "dash release": (["dash", "release", "fix"], {"dash", "place"}),
     "dash list": (["dash", "list"], {"dash", "place"}),
     "dash show": (["dash", "show", "fix"], {"dash", "place"}),
+    "hook pre-tool-use": (["hook", "pre-tool-use"], {"hook"}),
     "plugin path": (["plugin", "path"], {"place", "plugin"}),
     "plugin install": (["plugin", "install", "--dry-run"], {"place", "plugin"}),
     "config": (["config"], {"repo"}),
@@ -355,7 +387,9 @@ def _imports(code: str, *words: str, cwd: Path) -> tuple[set[str], str]:
     # -S and `import site`: all that a start loads, but no .pth file of the machine's, which
     # could load something heavy first and so hide that we do.
     command = [sys.executable, "-I", "-B", "-S", "-X", "importtime", "-c", f"import site\n{code}"]
-    done = subprocess.run([*command, *words], cwd=cwd, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*command, *words], cwd=cwd, capture_output=True, text=True, check=False, input=GIVEN
+    )
     told = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
     said = [line for line in done.stderr.splitlines() if not line.startswith("import time:")]
     assert (done.returncode, said) == (0, [])
@@ -411,6 +445,12 @@ def test_a_commit_loads_just_what_it_needs(place, tugcode):
     _prepare(tugcode, place, BEFORE["commit"])
     loaded, _ = _probe(LAUNCHER, *RUNS["commit"][0], "--json", cwd=place)
     assert _complaints(loaded, COMMIT) == []
+
+
+def test_the_guard_loads_just_what_it_needs(place):
+    loaded, out = _probe(LAUNCHER, *RUNS["hook pre-tool-use"][0], cwd=place)
+    assert out.startswith('{"hookSpecificOutput": ')
+    assert _complaints(loaded, GUARD) == []
 
 
 def test_finding_a_plan_by_name_loads_nothing_heavy(place):

@@ -30,6 +30,8 @@ GIT_LOCATION_VARIABLES = (
     "GIT_CEILING_DIRECTORIES",
 )
 
+ROLE_VARIABLE = "TUGCODE_ROLE"
+
 #: Every variable that changes what Tugtool does.
 VARIABLES = {
     "NO_COLOR": "not empty: no colours, also on a terminal",
@@ -41,6 +43,7 @@ VARIABLES = {
     "that TUGCODE_STEP names",
     "TUGCODE_STEP": "the step that TUGCODE_ATTEMPT belongs to",
     "TUGCODE_PLAN": "the plan that TUGCODE_ATTEMPT belongs to; any if not set",
+    "TUGCODE_ROLE": "the role that whoever calls plays; it may run only what docs/guard.md says",
     "TUGCODE_CRASH_AT": "for tests: the name of a point (docs/crash-points.md) at which the "
     "process kills itself, as `kill -9` would",
     "TUGCODE_SCRIPT_LOG": "for tests: where the scripted agent writes down how often it was called",
@@ -176,6 +179,16 @@ def attempt_for(plan: str, anchor: str) -> int | None:
         # To ignore it would be to work without the fence that somebody relies on.
         raise Usage(f'TUGCODE_ATTEMPT is "{value}", and must be the number that claim returned')
     return int(value)
+
+
+def role() -> str | None:
+    """The role that the caller plays, if any (TUGCODE_ROLE); empty is one that nobody knows."""
+    return os.environ.get("TUGCODE_ROLE")
+
+
+def plan_of_worker() -> str:
+    """The plan that the caller works on (TUGCODE_PLAN), or nothing."""
+    return os.environ.get("TUGCODE_PLAN", "")
 
 
 def login_name() -> str:

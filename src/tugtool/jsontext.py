@@ -13,6 +13,8 @@ try:
 except ImportError:
     from json.encoder import encode_basestring_ascii as _string
 
+_BLANK = " \t\r\n"
+
 
 def encode(value: object) -> str:
     """JSON in pure ASCII, so nothing in it can act on a terminal."""
@@ -42,3 +44,36 @@ def _pieces(value: object) -> Iterator[str]:
         yield "]" if value else "[]"
     else:
         raise TypeError(f"no JSON for {type(value).__name__}")
+
+
+def decode(text: str) -> object:
+    """The value that a whole text stands for; ValueError if it is no JSON."""
+    try:
+        from _json import make_scanner
+    except ImportError:
+        import json
+
+        return json.loads(text)
+    start = len(text) - len(text.lstrip(_BLANK))
+    try:
+        value, end = make_scanner(_Settings)(text, start)  # type: ignore[arg-type]
+    except StopIteration:
+        raise ValueError("it is no JSON") from None
+    if text[end:].strip(_BLANK):
+        raise ValueError("something follows the JSON")
+    return value
+
+
+def _constant(name: str) -> object:
+    raise ValueError(f"{name} is no JSON")
+
+
+class _Settings:
+    """What the scanner asks of whoever uses it."""
+
+    strict = False
+    object_hook = None
+    object_pairs_hook = None
+    parse_float = float
+    parse_int = int
+    parse_constant = staticmethod(_constant)

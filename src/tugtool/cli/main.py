@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from tugtool import config
 from tugtool.cli import output, parse
 from tugtool.errors import Bug, Interrupted, NoRepository, TugError, UnsupportedPlatform, Usage
 
@@ -26,6 +27,8 @@ def run() -> NoReturn:
 
 def main(words: Sequence[str]) -> int:
     """Run one command line and print its answer; the exit status."""
+    if list(words) == ["hook", "pre-tool-use"]:
+        return _hook()
     as_json = parse.wants_json(words)
     call = parse.parse([])
     try:
@@ -44,6 +47,16 @@ def main(words: Sequence[str]) -> int:
     except Exception as error:
         _traceback()
         return _refuse(Bug(error), call, as_json)
+
+
+def _hook() -> int:
+    """For clients, past everything that could end otherwise than with leave or a refusal."""
+    try:
+        from tugtool.cli import hook
+    except BaseException as error:
+        output.mention(f"tugcode guard: blocked, because the guard cannot be loaded: {error!r}\n")
+        return 2
+    return hook.run()
 
 
 def _say(answer: Answer, call: Call, as_json: bool) -> bool:
@@ -74,10 +87,25 @@ def _execute(call: Call) -> Answer | Stream:
     call.cwd = _directory(call.cwd)
     if call.help or call.command is None:
         return _help(call)
+    _refuse_role(call, config.role())
     # Only the module of the command that runs; importlib itself would cost more.
     module = __import__(f"tugtool.cli.{call.command.module}", fromlist=[call.command.function])
     answer: Answer | Stream = getattr(module, call.command.function)(call)
     return answer
+
+
+def _refuse_role(call: Call, role: str | None) -> None:
+    """Before anything happens: whoever runs under a role may run only what that may."""
+    if role is None or call.path in ("version", "hook pre-tool-use"):
+        return
+    from tugtool.guard import rules
+    from tugtool.role_errors import RoleRefused
+
+    known = rules.ROLES.get(role)
+    options = [f"--{key.replace('_', '-')}" for key in call.values]
+    if known is None or not rules.may_run(known, call.path, options):
+        may = "" if known is None else rules.wanted(known)
+        raise RoleRefused(call.path, role=role, may=may, known=list(rules.ROLES))
 
 
 def _help(call: Call) -> Answer:
@@ -100,8 +128,6 @@ def _directory(name: str) -> str:
 
 
 def _refuse(error: TugError, call: Call, as_json: bool) -> int:
-    from tugtool import config
-
     if config.debug() and error.exit_status != Bug.exit_status:
         _traceback()
     try:

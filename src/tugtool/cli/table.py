@@ -40,6 +40,7 @@ GROUPS = {
     "worktree": "where a plan is carried out: a branch and a directory each",
     "worktree salvage": "work that nobody committed, saved when its step was taken",
     "dash": "small work without a plan",
+    "hook": "what agent clients ask by themselves",
     "plugin": "skills and agents for the clients that people use",
 }
 
@@ -77,6 +78,7 @@ def _every() -> tuple[Command, ...]:
         table_commit,
         table_dash,
         table_git,
+        table_hook,
         table_implement,
         table_look,
         table_merge,
@@ -102,6 +104,7 @@ def _every() -> tuple[Command, ...]:
         *table_implement.COMMANDS,
         *table_merge.COMMANDS,
         *table_dash.COMMANDS,
+        *table_hook.COMMANDS,
         *table_plugin.COMMANDS,
         *table_repo.LAST,
     )

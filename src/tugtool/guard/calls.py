@@ -1,0 +1,149 @@
+"""Calls of git, of tugcode and of a code host's tool held against the rules of a role."""
+
+from __future__ import annotations
+
+from tugtool.guard import paths, rules
+from tugtool.guard.refused import Refused, shown
+from tugtool.guard.shell import UNKNOWN
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tugtool.guard.paths import Place
+    from tugtool.guard.rules import Role
+
+#: Options of git's that stand before its command and take the next word.
+_GIT_VALUED = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--super-prefix")
+_INSTEAD = {
+    "commit": "leave your changes uncommitted: `tugcode commit` takes them once they are approved",
+    "push": "leave it: the branch is pushed when the whole plan is done",
+    "stash": "leave the changes where they are; the stash is shared by all worktrees",
+    "worktree": "leave worktrees to whoever runs the plan; `tugcode worktree list` shows them",
+}
+_UNDO = "to undo a change of yours, edit the file, or `git restore FILE`"
+_ASK = "say in your answer what should be done"
+
+
+def refuse_git(role: Role, words: list[str], place: Place) -> None:
+    """Refuse a call of git's that the role may not make."""
+    settings, name, rest = git_command(words)
+    if UNKNOWN in name:
+        why = "which of git's commands it is is only known when it runs"
+        raise Refused(shown(f"git {name}"), why=why, instead="write the command out")
+    if name in role.git:
+        _refuse_words(role, name, rest, place)
+    elif name and not _only_looks(name, rest):
+        other = _UNDO if "restore" in role.git else _ASK
+        raise Refused(
+            f"{shown(f'git {name}')}",
+            why=f"the {role.name} {role.task}",
+            instead=_INSTEAD.get(name, other),
+        )
+    for setting in settings:
+        if not setting.lower().startswith(rules.GIT_SETTINGS):
+            raise Refused(
+                f"{shown(f'git -c {setting}')}",
+                why="with settings of its own git would do something else than its words say",
+                instead="leave the setting out",
+            )
+
+
+def git_command(words: list[str]) -> tuple[list[str], str, list[str]]:
+    """The settings that are given to git, its command, and what follows that."""
+    settings = []
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        word = words[at]
+        if word == "-c":
+            settings += words[at + 1 : at + 2]
+        elif word.startswith(("--config-env", "--exec-path=")):
+            settings.append(word)
+        at += 2 if word in _GIT_VALUED else 1
+    return settings, (words[at] if at < len(words) else ""), words[at + 1 :]
+
+
+def _only_looks(name: str, rest: list[str]) -> bool:
+    options = [word.partition("=")[0] for word in rest[: _end(rest)] if word.startswith("-")]
+    if any(_means(option, never) for option in options for never in rules.GIT_NEVER):
+        return False
+    if name in rules.GIT_LOOK:
+        return True
+    first = rest[0] if rest else ""
+    if name not in rules.GIT_LOOK_WITH or first not in rules.GIT_LOOK_WITH[name]:
+        return False
+    # A name behind the options of a list would be made, unless a list was asked for.
+    listed = name not in ("branch", "tag") or first in ("--list", "-l")
+    return listed or all(word.startswith("-") for word in rest)
+
+
+def _end(words: list[str]) -> int:
+    return words.index("--") if "--" in words else len(words)
+
+
+def _means(option: str, never: str) -> bool:
+    """Whether it is that option, or a beginning of it that git would take."""
+    return option == never or (len(option) > 4 and never.startswith(option))
+
+
+def _refuse_words(role: Role, name: str, rest: list[str], place: Place) -> None:
+    if name == "push":
+        forced = [
+            word
+            for word in rest
+            if any(_means(word.partition("=")[0], never) for never in rules.PUSH_NEVER)
+            or word.startswith(("+", ":"))
+        ]
+        if forced:
+            raise Refused(
+                f"{shown(f'git push {forced[0]}')}",
+                why="it would overwrite or remove what others have pushed",
+                instead="push plainly; if that is refused, answer ESCALATE",
+            )
+    elif name != "fetch":
+        for word in rest:
+            if not word.startswith("-") and word != ".":
+                paths.refuse_output(role, word, place)
+
+
+def refuse_tugcode(role: Role, words: list[str]) -> None:
+    """Refuse a command of tugcode's that the role may not run."""
+    before = words[: _end(words)]
+    if {"--help", "-h"} & set(before):
+        return
+    path = tugcode_command(before)
+    options = [word.partition("=")[0] for word in before if word.startswith("-")]
+    if path in ("", "help") or rules.may_run(role, path, options):
+        return
+    raise Refused(
+        f"{shown(f'tugcode {path}')}",
+        why=f"the {role.name} {role.task}",
+        instead=f"use {rules.wanted(role)}",
+    )
+
+
+def tugcode_command(words: list[str]) -> str:
+    """The command that the words begin with, such as `state show`."""
+    path = ""
+    at = 0
+    while at < len(words):
+        word = words[at]
+        if word.startswith("-"):
+            at += 2 if word in ("-C", "--directory") else 1
+            continue
+        path = f"{path} {word}".strip()
+        if path not in rules.GROUPS:
+            break
+        at += 1
+    return path
+
+
+def refuse_host(role: Role, name: str, words: list[str]) -> None:
+    """Refuse what a code host must not be asked by the role."""
+    subject, verb = (*(word for word in words[:2]), "", "")[:2]
+    known = rules.HOST_TOOLS[name]
+    if role.host and subject in known and (verb in known[subject] or known[subject] == ("",)):
+        return
+    raise Refused(
+        f"{shown(f'{name} {subject} {verb}')}",
+        why=f"the {role.name} {role.task}",
+        instead="open and look at pull requests, never merge them" if role.host else _ASK,
+    )

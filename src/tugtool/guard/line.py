@@ -1,0 +1,301 @@
+"""A shell command held against the rules of a role."""
+
+from __future__ import annotations
+
+import os
+
+from tugtool.guard import paths, rules, shell
+from tugtool.guard.paths import Place
+from tugtool.guard.refused import Refused, shown
+from tugtool.guard.shell import UNKNOWN, Unclear
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tugtool.guard.rules import Role
+    from tugtool.guard.shell import Simple
+
+#: Programs that run the one named behind their options.
+_WRAPPERS = frozenset(
+    (
+        *("command", "doas", "env", "exec", "find", "ionice", "nice", "nohup", "parallel"),
+        *("setsid", "stdbuf", "strace", "sudo", "time", "timeout", "watch", "xargs"),
+    )
+)
+_OURS = frozenset(("git", "tugcode", "tugtool"))
+_INLINE = ("-c", "-e", "-r", "-E", "-p", "--eval", "--print", "--run")
+#: Variables of git's that only change how it looks.
+_HARMLESS = ("GIT_PAGER=cat", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_EDITOR=true")
+
+
+def only_tugcode(text: str) -> bool:
+    """Whether a command that was judged is made of calls of tugcode and nothing else."""
+    found = shell.commands(text)
+    plain = (each.words[:1] == ["tugcode"] and not each.writes + each.reads for each in found)
+    return bool(found) and all(plain)
+
+
+class Line:
+    """One command line of an agent's, judged from left to right."""
+
+    def __init__(self, role: Role | None, place: Place, depth: int = 0) -> None:
+        self.role = role
+        self.place = Place(place.cwd, place.plan)
+        self.depth = depth
+
+    def judge(self, text: str) -> None:
+        """Refuse what the role may not run."""
+        try:
+            found = shell.commands(text, self.depth)
+        except Unclear as unclear:
+            if self.role is None:
+                return
+            raise Refused(
+                f"the command {shown(text)}",
+                why=f"it cannot be judged; {unclear}",
+                instead="run plain commands, one at a time, with every word written out",
+            ) from unclear
+        for simple in found:
+            self.simple(simple)
+
+    def simple(self, simple: Simple) -> None:
+        for path in simple.writes:
+            paths.refuse_output(self.role, path, self.place)
+        if self.role is None:
+            self.nobodys(simple.words)
+            return
+        for setting in simple.assigned:
+            self.refuse_variable(setting)
+        if simple.words:
+            self.program(self.role, simple.words)
+
+    def nobodys(self, words: list[str]) -> None:
+        """What is never right, whoever does it: to change the record past tugcode."""
+        name = _name(words)
+        if name in rules.CHANGING or name == "sqlite3":
+            for path in _targets(name, words[1:]):
+                paths.refuse_output(None, path, self.place)
+        self.follow(name, words)
+
+    def refuse_variable(self, setting: str) -> None:
+        if "TUGCODE_" in setting:
+            raise Refused(
+                f"setting {shown(setting.partition('=')[0])}",
+                why="tugcode's variables say who works on what, and come from whoever started you",
+                instead="leave it out and run the command as it is",
+            )
+        if setting.startswith("GIT_") and setting not in _HARMLESS:
+            raise Refused(
+                f"setting {shown(setting.partition('=')[0])}",
+                why="git would do something else than its words say",
+                instead="leave it out, or name the directory with `git -C DIR`",
+            )
+
+    def program(self, role: Role, words: list[str]) -> None:
+        name = _name(words)
+        if UNKNOWN in name:
+            raise Refused(
+                f"the command {shown(' '.join(words))}",
+                why="which program it runs is only known when it runs",
+                instead="write the program's name out",
+            )
+        self.follow(name, words)
+        if name in rules.SHELLS:
+            self.shell(role, words)
+        elif name == "eval":
+            self.inner(words[1:])
+        elif name in rules.CHANGING or _writes(name, words):
+            self.changing(role, name, words[1:])
+        elif not self.call(role, words) and (name not in rules.VIEWING or _never(name, words)):
+            self.other(role, name, words)
+
+    def call(self, role: Role, words: list[str]) -> bool:
+        """Judge a call of git, tugcode or a code host's tool; whether it is one."""
+        from tugtool.guard import calls
+
+        name = _name(words)
+        if name == "git":
+            calls.refuse_git(role, words[1:], self.place)
+        elif name == "tugcode":
+            calls.refuse_tugcode(role, words[1:])
+        elif name in rules.HOST_TOOLS:
+            calls.refuse_host(role, name, words[1:])
+        else:
+            return False
+        return True
+
+    def follow(self, name: str, words: list[str]) -> None:
+        """Later paths are relative to where `cd` goes."""
+        if name in ("cd", "pushd") and len(words) > 1:
+            goal = os.path.expanduser(words[-1])
+            self.place.cwd = os.path.normpath(os.path.join(self.place.cwd, goal))
+
+    def changing(self, role: Role, name: str, words: list[str]) -> None:
+        for path in _targets(name, words):
+            if UNKNOWN in path and role.edits != rules.WORK:
+                raise Refused(
+                    f"{shown(name)} of a file that is only known when it runs",
+                    why=f"the {role.name} {role.task}",
+                    instead="write the file's name out; notes of your own go below /tmp",
+                )
+            paths.refuse_output(role, path, self.place)
+
+    def other(self, role: Role, name: str, words: list[str]) -> None:
+        """A program that we know nothing of: what it is given may be a command again."""
+        if role.programs == rules.VIEWERS:
+            raise Refused(
+                f"running {shown(name)}",
+                why=f"the {role.name} {role.task}",
+                instead="use Read, Grep and Glob, `git status`, `git diff`, or "
+                f"{rules.wanted(role)}",
+            )
+        if name == "alias":
+            raise Refused(
+                "an alias",
+                why="the command behind it could not be judged",
+                instead="write the command out",
+            )
+        if name == "env" and {"-", "-i", "--ignore-environment"} & set(words):
+            self.refuse_variable("TUGCODE_ROLE=")
+        for word in words[1:]:
+            for_git = name in _WRAPPERS and word.startswith("GIT_") and "=" in word
+            if for_git or "TUGCODE_" in word:
+                self.refuse_variable(word)
+        if name.startswith(rules.INTERPRETERS):
+            self.interpreted(role, name, words)
+        self.embedded(role, name, words)
+
+    def interpreted(self, role: Role, name: str, words: list[str]) -> None:
+        module = _module(words)
+        if module is not None:
+            self.call(role, ["tugcode", *module])
+            return
+        inline = [w for w in words[1:] if w.startswith(_INLINE)] or "awk" in name
+        said = {part for word in words[1:] for part in _parts(word)} if inline else set()
+        if said & _OURS:
+            raise Refused(
+                f"code for {shown(name)} that speaks of {shown(sorted(said & _OURS)[0])}",
+                why="what it would run cannot be judged",
+                instead="run the command itself, without a program around it",
+            )
+
+    def embedded(self, role: Role, name: str, words: list[str]) -> None:
+        for at in range(1, len(words)):
+            rest = words[at:]
+            base = _name(rest)
+            if _is_order(rest):
+                self.call(role, rest)
+            elif base in rules.SHELLS and _script(rest) is not None:
+                self.shell(role, rest)
+            elif base in rules.CHANGING and name in _WRAPPERS:
+                self.changing(role, base, rest[1:])
+            elif base.startswith("python"):
+                self.interpreted(role, base, rest)
+            elif " " in rest[0].strip() or "\n" in rest[0].strip():
+                self.mentioned(role, rest[0])
+
+    def mentioned(self, role: Role, text: str) -> None:
+        """A word that may be a whole command: what it says to git and tugcode counts."""
+        try:
+            found = shell.commands(text.replace(UNKNOWN, "x"), self.depth + 1)
+        except Unclear:
+            return
+        for simple in found:
+            if _is_order(simple.words):
+                self.call(role, simple.words)
+
+    def inner(self, words: list[str]) -> None:
+        text = " ".join(words)
+        if UNKNOWN in text:
+            raise Refused(
+                f"the command {shown(text)} inside of another",
+                why="what it is is only known when it runs",
+                instead="write the command itself, without a shell around it",
+            )
+        inside = Line(self.role, self.place, self.depth + 1)
+        inside.judge(text)
+
+    def shell(self, role: Role, words: list[str]) -> None:
+        text = _script(words)
+        if text is not None:
+            self.inner([text])
+            return
+        files = [word for word in words[1:] if not word.startswith(("-", "+"))]
+        if not files and not {"--version", "--help"} & set(words):
+            raise Refused(
+                f"{shown(words[0])} that reads its commands from elsewhere",
+                why="what it would run cannot be judged",
+                instead="write the commands out, one at a time",
+            )
+        if role.programs == rules.VIEWERS:
+            self.other(role, _name(words), words)
+
+
+def _name(words: list[str]) -> str:
+    return words[0].rpartition("/")[2] if words else ""
+
+
+def _parts(text: str) -> list[str]:
+    return "".join(mark if mark.isalnum() else " " for mark in text).split()
+
+
+def _never(name: str, words: list[str]) -> bool:
+    """Whether a program that only looks was told to do more."""
+    never = rules.VIEWING_NEVER.get(name, ())
+    return any(word.partition("=")[0] in never for word in words[1:])
+
+
+def _writes(name: str, words: list[str]) -> bool:
+    """Whether `sed` or `sort` is to write a file."""
+    if name == "sort":
+        return _never(name, words)
+    if name != "sed":
+        return False
+    # Letters behind -e and -f are its script's.
+    short = [w[1:].partition("e")[0].partition("f")[0] for w in words[1:] if w[:1] == "-" != w[1:2]]
+    return any("i" in letters for letters in short) or _never(name, words)
+
+
+def _targets(name: str, words: list[str]) -> list[str]:
+    """The files that such a program would change."""
+    files = [word for word in words if not word.startswith("-")]
+    if name == "sed":
+        return files[1:] or files
+    if name in ("cp", "ln", "rsync"):
+        return files[-1:]
+    if name in ("chmod", "chown"):
+        return files[1:]
+    if name == "dd":
+        return [word.removeprefix("of=") for word in files if word.startswith("of=")]
+    return files
+
+
+def _script(words: list[str]) -> str | None:
+    """What follows a shell's -c."""
+    for at, word in enumerate(words[1:], 1):
+        if word[:1] == "-" != word[1:2] and "c" in word:
+            return words[at + 1] if at + 1 < len(words) else ""
+        if not word.startswith(("-", "+")):
+            return None
+    return None
+
+
+def _module(words: list[str]) -> list[str] | None:
+    """What follows `python -m tugtool`."""
+    for at, word in enumerate(words[1:], 1):
+        if word.startswith("-m") and not word.startswith("--"):
+            rest = words[at + 1 :] if word == "-m" else [word[2:], *words[at + 1 :]]
+            named = rest[:1] and rest[0].partition(".")[0] == "tugtool"
+            return rest[1:] if named else None
+        if not word.startswith("-"):
+            return None
+    return None
+
+
+def _is_order(words: list[str]) -> bool:
+    """Whether words in the midst of others tell git or tugcode to do something that they know."""
+    from tugtool.guard import calls
+
+    if _name(words) == "git":
+        return calls.git_command(words[1:])[1] in rules.GIT_CHANGES
+    first = calls.tugcode_command(words[1:]).partition(" ")[0]
+    return _name(words) == "tugcode" and first in rules.FIRST_WORDS
