@@ -65,6 +65,14 @@ PLANTED = [
     (lint.agents_name_what_exists, CODER, "model:", "mcpServers: x\nmodel:", "mcpServers is ign"),
     (lint.agents_name_what_exists, CODER, "model:", "modle:", "modle is ignored in a plugin, or"),
     (lint.agents_name_what_exists, CODER, "description: ", "description: " + "x" * 1024, "long"),
+    (lint.agents_may_do_what_they_are_told, CRITIC, "tools: Read", "tools: Edit, Read", "Edit to"),
+    (
+        lint.agents_may_do_what_they_are_told,
+        CRITIC,
+        "# Critic",
+        "`tugcode state reset a b`",
+        "reset",
+    ),
     (lint.skills_keep_the_specification, PLAN, "license:", "model:", "model is no key"),
     (
         lint.skills_keep_the_specification,
