@@ -268,6 +268,32 @@ def test_the_merge_skill_s_lines_merge(done):
     assert session.left() == set()
 
 
+def test_what_the_merge_skill_goes_by_is_in_the_refusals(done, tugcode):
+    told = []
+
+    def refused() -> None:
+        answer = tugcode("-C", done.path, "merge", "books", "--json")
+        assert answer.codes == ["E062"]
+        told.append(set(answer.envelope()["issues"][0]["facts"]) - {"plan"})
+
+    tugcode("-C", done.path, "state", "reopen", "books", "step-3", "--reason", "x")
+    refused()
+    session = Session("implement", done, plan="books", message="m", summary="s")
+    made = session.do("worktree create {plan}")
+    session.values |= {key: made[key] for key in ("worktree_path", "plan_path")}
+    begin(session)
+    session.do("echo '[]'")
+    session.do("tugcode commit")
+    done.write({"file": "changed\n"})
+    refused()
+    done.git("checkout", "--quiet", "--", "file")
+    assert Session("merge", done, plan="books").do("merge {plan} --json")["merged"]
+    refused()
+    assert told == [{"steps"}, {"files"}, {"merged_commit"}]
+    table = re.findall(r"^\| `(\w+)`", Session("merge", done).text, re.MULTILINE)
+    assert {"steps", "files", "merged_commit"} <= set(table)
+
+
 def test_the_dash_skill_s_lines_make_rounds_and_end(repo):
     session = Session("dash", repo, name="fix-typo", description="Fix a typo")
     assert session.do("dash list")["dashes"] == []
