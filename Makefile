@@ -44,7 +44,7 @@ bench: $(VENV)/runtime ## Measure an installed, compiled package against its bud
 
 clients: $(VENV)/development $(CLIENTS)/installed ## Try the plugin with the real agent clients; needs npm.
 	@$(CLIENTS)/python/bin/python -m pip install --quiet --disable-pip-version-check .
-	@$(BIN)/python -m pytest clients --verbose
+	@$(BIN)/python -m pytest clients -vv
 
 clean: ## Remove everything that was built.
 	rm -rf $(VENV) $(CLIENTS) .cache .hypothesis

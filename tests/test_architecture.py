@@ -63,6 +63,7 @@ LAYERS = {
         "base",
         "blend",
         "branches",
+        "client_rules",
         "clients",
         "commit",
         "dash",

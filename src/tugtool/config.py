@@ -47,6 +47,8 @@ VARIABLES = {
     "TUGCODE_CRASH_AT": "for tests: the name of a point (docs/crash-points.md) at which the "
     "process kills itself, as `kill -9` would",
     "TUGCODE_SCRIPT_LOG": "for tests: where the scripted agent writes down how often it was called",
+    "CLAUDE_CONFIG_DIR": "as for Claude Code: `doctor` looks there for the plugin",
+    "CODEX_HOME": "as for Codex: `doctor` looks there for the plugin",
     "GIT_DIR": "as for git; then git itself is asked where the repository is",
     "GIT_WORK_TREE": "as for git",
     "GIT_COMMON_DIR": "as for git",
@@ -184,6 +186,14 @@ def attempt_for(plan: str, anchor: str) -> int | None:
 def role() -> str | None:
     """The role that the caller plays, if any (TUGCODE_ROLE); empty is one that nobody knows."""
     return os.environ.get("TUGCODE_ROLE")
+
+
+def client_directories() -> list[str]:
+    """Where agent clients keep their plugins."""
+    home = os.path.expanduser("~")
+    claude = os.environ.get("CLAUDE_CONFIG_DIR", "") or os.path.join(home, ".claude")
+    codex = os.environ.get("CODEX_HOME", "") or os.path.join(home, ".codex")
+    return [os.path.join(claude, "plugins"), os.path.join(codex, "plugins")]
 
 
 def plan_of_worker() -> str:

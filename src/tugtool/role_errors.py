@@ -1,7 +1,8 @@
-"""The refusal of a command that a role may not run.
+"""The refusals around roles: what one may not run, and rules that cannot be written down.
 
 TugError
-└── RoleRefused  E088  the caller's role may not run the command, or nobody knows that role
+├── RoleRefused        E088  the caller's role may not run the command, or nobody knows that role
+└── BadClientSettings  E089  a client's settings are not JSON, or not of the form they must have
 """
 
 from __future__ import annotations
@@ -23,3 +24,17 @@ class RoleRefused(TugError):
         if may:
             said = f"the {role} (TUGCODE_ROLE) may not run tugcode {command}; it may run {may}"
         super().__init__(said, hint="tugcode --help", role=role, command=command)
+
+
+class BadClientSettings(TugError):
+    """A person's file that cannot be added to; it was left alone."""
+
+    code = "E089"
+
+    def __init__(self, file: str, problem: str, *, line: int | None = None) -> None:
+        super().__init__(
+            f"{file} {problem}; it was left as it is",
+            hint=f"python3 -m json.tool {file}",
+            file=file,
+            line=line,
+        )

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 ALLOWED, BLOCKED = 0, 2
 #: What a client tells of one call; a file that is written is in it as a whole.
 MOST_BYTES = 64 << 20
-#: A client has it at hand; whoever sends nothing for so long is none.
-PATIENCE_SECONDS = 10
+#: A client has it at hand, and waits for ten seconds at most before it goes on without us.
+PATIENCE_SECONDS = 5
 _CHUNK = 1 << 20
 
 

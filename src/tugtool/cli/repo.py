@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from tugtool import __version__, config, git, repository
+from tugtool.cli import output
 from tugtool.cli.output import Answer, clean
 from tugtool.errors import NotInitialised
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from tugtool.cli.parse import Call
+    from tugtool.repository import Repository
+
+    Data = dict[str, Any]
 
 
 def init(call: Call) -> Answer:
@@ -19,24 +26,65 @@ def init(call: Call) -> Answer:
 
     repo = repository.discover(call.cwd)
     check = call.flag("check")
+    if call.flag("claude"):
+        # What cannot be added to is found before anything is made.
+        _rules(repo, check=True)
     report = operation.init(repo, check=check)
     missing = [name for name, was_missing in report.items() if was_missing]
-    if check and missing:
-        raise NotInitialised(repo.root, missing=missing)
+    added = _rules(repo, check=check) if _wants_rules(call, repo) else None
+    lacking = [*missing, added["file"]] if added and _any(added) else missing
+    if check and lacking:
+        raise NotInitialised(repo.root, missing=lacking)
     data = {
         "root": repo.root,
         "created": missing,
         "kept": [name for name in report if name not in missing],
+        "claude": added,
         "next": "tugcode plan new SLUG",
     }
 
     def text() -> str:
         lines = [f"{'created' if name in missing else 'kept   '}  {name}" for name in report]
+        lines += [] if added is None else _told(added)
         state = "is set up" if not missing else "is ready"
         lines += [f"{clean(repo.root)} {state}. Next: tugcode plan new SLUG"]
         return "\n".join(lines) + "\n"
 
     return Answer(data, text)
+
+
+def _rules(repo: Repository, *, check: bool) -> Data:
+    from tugtool import client_rules
+
+    added = client_rules.init(repo, check=check)
+    return {"file": client_rules.FILE, "created": added.created, **added.rules}
+
+
+def _any(added: Data) -> bool:
+    return bool(added["allow"] or added["deny"])
+
+
+def _told(added: Data) -> list[str]:
+    if not _any(added):
+        return [f"kept     {added['file']}"]
+    first = f"{'created' if added['created'] else 'added to'} {added['file']}:"
+    return [first, *(f"  {kind} {rule}" for kind in ("allow", "deny") for rule in added[kind])]
+
+
+def _wants_rules(call: Call, repo: Repository) -> bool:
+    """Whether rules for Claude Code are asked for, or a person says yes to them."""
+    if call.flag("claude"):
+        return True
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    person = all(stream is not None and stream.isatty() for stream in streams)
+    if call.json or call.flag("check") or not person:
+        return False
+    if not os.path.isdir(os.path.join(repo.root, ".claude")) or not _any(_rules(repo, check=True)):
+        return False
+    output.mention(
+        "Let Claude Code run tugcode here without asking (.claude/settings.json)? [y/N] "
+    )
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def show_config(call: Call) -> Answer:

@@ -13,10 +13,18 @@ FIRST = (
 Makes .tugtool/ with its ignore rules and the skeleton of a plan, and tells git to ignore
 the state and the linked worktrees on every branch. Run it as often as you like: what is
 there is left alone, also what you have changed. Works before the first commit, and from
-a linked worktree too; the files are made in the main one.""",
-        options=(Option("--check", "", "change nothing; exit 1 if anything is missing"),),
+a linked worktree too; the files are made in the main one.
+
+With --claude it also adds rules to .claude/settings.json: Claude Code may run tugcode without
+asking, and may never edit the state or the log. What stands in that file stays as it is. On a
+terminal, `tugcode init` offers this where there is a .claude/.""",
+        options=(
+            Option("--check", "", "change nothing; exit 1 if anything is missing"),
+            Option("--claude", "", "write the permission rules for Claude Code too"),
+        ),
         examples=(
             ("tugcode init", "set up the repository of the current directory"),
+            ("tugcode init --claude", "and let Claude Code run tugcode"),
             ("tugcode init --check", "in CI: is it set up?"),
         ),
     ),

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from tugtool.doctor import claims, database, intents, journal, machine, plans, setup, trees, work
+from tugtool.doctor import (
+    claims,
+    database,
+    guard,
+    intents,
+    journal,
+    machine,
+    plans,
+    setup,
+    trees,
+    work,
+)
 from tugtool.doctor.finding import Finding, error
 from tugtool.errors import TugError
 
@@ -43,7 +54,6 @@ _BOTH = ("git", "database")
 #: Git alone has something to tell, but what is recorded must not be unknown.
 _TREES = ("git", "readable")
 
-#: The guard of roles becomes a check of its own here, once there is one.
 CHECKS = (
     Check("git", machine.git_version),
     Check("set-up", setup.files),
@@ -72,6 +82,7 @@ CHECKS = (
     Check("branches", trees.branches, needs=_TREES, moving=True),
     Check("dashes", trees.dashes, needs=_BOTH, moving=True),
     Check("log", journal.logs, needs=_GIT, moving=True),
+    Check("guard", guard.guard),
     Check("sqlite", machine.sqlite),
     Check("file-system", machine.file_system),
     Check("disk-space", machine.disk_space),

@@ -94,8 +94,11 @@ class _Reader:
                 continue
             start = self.at
             word = self.word()
+            raw = self.text[start : self.at]
+            # Alone they are no patterns.
+            word = raw if raw in ("[", "[[") else word
             if not made.words:
-                self.first_word(made, word, self.text[start : self.at])
+                self.first_word(made, word, raw)
             else:
                 made.words.append(word)
             if self.peek() == "(" and made.words == [word]:
@@ -165,11 +168,13 @@ class _Reader:
             )
         while self.peek() and self.peek() in "<>&|-":
             self.at += 1
+        operator = self.text[start : self.at]
+        writes = ">" in operator
         self.skip_blank()
         target = self.word()
-        if target and not target.isdecimal():
-            only_read = ">" not in self.text[start : self.at]
-            (made.reads if only_read else made.writes).append(target)
+        # A number behind & is an open file.
+        if target and not (operator.endswith("&") and target.isdecimal()):
+            (made.writes if writes else made.reads).append(target)
         return True
 
     def word(self) -> str:
@@ -220,7 +225,7 @@ class _Reader:
                 mark = self.peek()
                 self.at += 1
                 parts.append(mark if mark in '$`"\\' else f"\\{mark}")
-            elif mark == "$":
+            elif mark == "$" and self.peek() != '"':
                 parts.append(self.expansion())
             elif mark == "`":
                 parts.append(self.backquoted())

@@ -58,7 +58,7 @@ def _tried(
     seat: Seat, part: Part, task: Data, judge: Judge | None
 ) -> tuple[Reply | None, str | None]:
     """One run of an agent: its answer, if it gave one, and what is wrong with that."""
-    guard = Guard(seat)
+    guard = Guard(seat, part.role)
     reply: Reply | None = None
     problem: str | None = None
     try:
