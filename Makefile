@@ -3,8 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= auto
+CLIENTS := .clients
 
-.PHONY: help demo test check fix docs bench clean
+include clients/versions.mk
+
+.PHONY: help demo test check fix docs bench clients clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -24,8 +27,9 @@ fix: $(VENV)/development ## Format, and repair what the linter can.
 	@$(BIN)/ruff check --fix --cache-dir .cache/ruff .
 	@$(BIN)/ruff format --cache-dir .cache/ruff .
 
-docs: $(VENV)/development ## Write the generated pages of docs/ anew.
+docs: $(VENV)/development ## Write the generated pages of docs/ and tugplug/ anew.
 	@$(BIN)/python scripts/reference.py
+	@$(BIN)/python scripts/plugin.py
 
 bench: $(VENV)/runtime ## Measure an installed, compiled package against its budgets.
 	@$(BIN)/python bench/startup.py
@@ -38,8 +42,12 @@ bench: $(VENV)/runtime ## Measure an installed, compiled package against its bud
 	@$(BIN)/python bench/implement.py
 	@$(BIN)/python bench/hook.py
 
+clients: $(VENV)/development $(CLIENTS)/installed ## Try the plugin with the real agent clients; needs npm.
+	@$(CLIENTS)/python/bin/python -m pip install --quiet --disable-pip-version-check .
+	@$(BIN)/python -m pytest clients -vv
+
 clean: ## Remove everything that was built.
-	rm -rf $(VENV) .cache .hypothesis
+	rm -rf $(VENV) $(CLIENTS) .cache .hypothesis
 
 $(VENV)/runtime: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -54,4 +62,14 @@ $(VENV)/runtime: pyproject.toml
 
 $(VENV)/development: $(VENV)/runtime requirements-dev.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
+	@touch $@
+
+$(CLIENTS)/installed: clients/versions.mk
+	@rm -rf $(CLIENTS) && mkdir $(CLIENTS)
+	@npm install --prefix $(CLIENTS) --silent --no-package-lock --no-audit --no-fund $(CLAUDE_CODE) $(CODEX)
+	@# Its install script puts the program in place; npm may be set not to run such scripts.
+	@$(CLIENTS)/node_modules/.bin/claude --version >/dev/null 2>&1 || \
+	  node $(CLIENTS)/node_modules/@anthropic-ai/claude-code/install.cjs
+	@$(PYTHON) -m venv $(CLIENTS)/python
+	@$(CLIENTS)/python/bin/python -m pip install --quiet --disable-pip-version-check $(SKILLS_REF)
 	@touch $@

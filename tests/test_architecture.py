@@ -24,6 +24,7 @@ LONGEST_MODULE = 350
 #: From the bottom to the top; a package stands for all of its modules that are not named.
 LAYERS = {
     "vocabulary": (
+        "client_errors",
         "clock",
         "dash_errors",
         "errors",
@@ -64,6 +65,7 @@ LAYERS = {
         "blend",
         "branches",
         "client_rules",
+        "clients",
         "commit",
         "dash",
         "doctor",
@@ -97,6 +99,7 @@ SIDEWAYS = {
     "agent_settings": ("config",),
     "agents": ("agents",),
     "child": ("guardian", "streams"),
+    "client_errors": ("errors",),
     "commit": ("intent", "log", "message", "state", "trailers", "tree", "worktree"),
     "implement": ("implement",),
     "intent": ("log", "state", "tree"),

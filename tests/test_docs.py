@@ -11,6 +11,7 @@ import pytest
 
 import tugtool
 from tugtool import (
+    client_errors,
     commit,
     config,
     crash,
@@ -30,7 +31,7 @@ SCHEMAS = Path(tugtool.__file__).parent / "schemas"
 REFERENCE = ROOT / "scripts" / "reference.py"
 
 #: The modules with refusals; each draws its part of the tree.
-HOMES = (dash_errors, errors, git_errors, people_errors, role_errors, state_errors)
+HOMES = (client_errors, dash_errors, errors, git_errors, people_errors, role_errors, state_errors)
 
 CODE = re.compile(r"\b[EWPI]\d{3}\b")
 

@@ -1,6 +1,7 @@
 """The state commands as commands: options, answers in text, whose copy counts, who calls."""
 
 import hashlib
+import io
 import json
 import os
 
@@ -159,6 +160,35 @@ def test_an_artifact_s_content_comes_from_a_file(desk):
     assert desk.ok("show", "work")["steps"][0]["artifacts"][0]["content"] == "für später\n"
     missing = (*words[:-1], "nothing.txt")
     assert desk.json("artifact", "work", "step-1", *missing).codes == ["E072"]
+
+
+def test_an_artifact_s_content_comes_from_standard_input(desk, monkeypatch):
+    desk = desk("1 t")
+    desk.ok("claim", "work")
+    words = ("--kind", "note", "--summary", "s", "--content-file", "-")
+    for given, kept in (("für später".encode(), "für später"), (b"", "")):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given)))
+        desk.ok("artifact", "work", "step-1", *words)
+        assert desk.ok("show", "work")["steps"][0]["artifacts"][-1]["content"] == kept
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff")))
+    refused = desk.json("artifact", "work", "step-1", *words)
+    assert (refused.codes, len(desk.ok("show", "work")["steps"][0]["artifacts"])) == (["E072"], 2)
+    monkeypatch.setattr("tugtool.cli.state._MOST_CONTENT", 3)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"four")))
+    assert desk.json("artifact", "work", "step-1", *words).codes == ["E072"]
+
+
+def test_show_of_one_step_has_its_substeps_and_its_items_and_nobody_else_s(desk):
+    desk = desk("1 t", "2 tt", "2.1 c", "3 t")
+    whole = desk.ok("show", "work")
+    for anchor in ("step-2", "#step-2", "step-2-1"):
+        one = desk.ok("show", "work", "--step", anchor)
+        assert one["steps"] == [whole["steps"][1]]
+        assert {item["step_anchor"] for item in one["checklist_items"]} == {"step-2", "step-2-1"}
+        assert len(one["checklist_items"]) == 3
+        assert one["total_steps"] == 3
+    assert desk.json("show", "work", "--step", "step-9").codes == ["E059"]
+    assert desk.json("show", "--step", "step-2").codes == ["E070"]
 
 
 def test_crlf_is_no_drift_and_the_worktree_s_own_copy_counts(desk):

@@ -139,6 +139,16 @@ def test_a_dependency_on_a_substep_counts_by_its_step_s_commit(yard):
     assert [each["commit"] for each in claim["missing_commits"]] == [commit]
 
 
+def test_sync_of_everything_brings_in_what_no_step_here_depends_on(spread):
+    yard, paths, commits = spread({"one": "1"}, {"two": "2"})
+    assert yard.ok("worktree", "sync", "work", at=paths[2])["up_to_date"]
+    done = yard.ok("worktree", "sync", "work", "--all", at=paths[2])
+    assert {each["commit"] for each in done["merged"]} == set(commits)
+    assert {each["worktree"] for each in done["merged"]} == {str(path) for path in paths[:2]}
+    assert all(has(paths[2], commit) for commit in commits)
+    assert yard.ok("worktree", "sync", "work", "--all", at=paths[2])["up_to_date"]
+
+
 def test_sync_merges_what_is_missing_once(spread, tugcode):
     yard, paths, commits = spread({"one": "1"}, {"two": "2"})
     third = paths[2]

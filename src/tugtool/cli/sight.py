@@ -68,6 +68,8 @@ class Sight:
             raise Usage("--summary and --checklist exclude each other", command=call.path)
         if call.flag("all") and call.text("plan") is not None:
             raise Usage("--all goes without a plan", command=call.path)
+        if call.text("step") is not None and call.text("plan") is None:
+            raise Usage("--step goes with a plan", command=call.path)
         self.place = Place(call)
         self.archived = call.flag("all")
         self.every_item = call.flag("checklist")
@@ -80,7 +82,7 @@ class Sight:
         store = self.place.store
         if self.plan is None and not store.exists():
             return Seen({"plans": []}, {})
-        data = state.show(store, self.plan, archived=self.archived)
+        data = state.show(store, self.plan, archived=self.archived, step=self.place.step())
         seen = Seen(data, {})
         for plan in seen.plans:
             _mark_stale(plan)

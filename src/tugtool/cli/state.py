@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from tugtool import files, holder, state
 from tugtool.cli.output import Answer, clean
 from tugtool.cli.place import Place, said
-from tugtool.errors import Usage, listing, quoted
+from tugtool.errors import Unreadable, Usage, listing, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from tugtool.cli.parse import Call
 
     Data = dict[str, object]
+
+#: Of a note's whole text: more than any agent says.
+_MOST_CONTENT = 1 << 24
 
 
 def state_claim(call: Call) -> Answer:
@@ -174,10 +178,7 @@ def state_artifact(call: Call) -> Answer:
         raise Usage("artifact needs --kind and --summary", command="state artifact")
     place = Place(call)
     plan = place.plan()
-    content = call.text("content_file")
-    if content is not None:
-        path = os.path.join(call.cwd, content)
-        content = files.text(path, files.read(path, max_bytes=1 << 24))
+    content = _content(call)
     data = state.artifact(
         place.store,
         plan,
@@ -189,6 +190,22 @@ def state_artifact(call: Call) -> Answer:
         content=content,
     )
     return said(data, f"recorded {data['kind']} for {data['anchor']}")
+
+
+def _content(call: Call) -> str | None:
+    """The whole text of a note: from a file, or from standard input (`-`)."""
+    given = call.text("content_file")
+    if given != "-":
+        path = os.path.join(call.cwd, given or "")
+        return files.text(path, files.read(path, max_bytes=_MOST_CONTENT)) if given else None
+    name = "standard input"
+    try:
+        data = sys.stdin.buffer.read(_MOST_CONTENT + 1) if sys.stdin is not None else b""
+    except OSError as error:
+        raise Unreadable(name, f"cannot be read: {error.strerror}") from error
+    if len(data) > _MOST_CONTENT:
+        raise Unreadable(name, f"has more than {_MOST_CONTENT} bytes")
+    return files.text(name, data)
 
 
 def state_complete(call: Call) -> Answer:

@@ -41,6 +41,7 @@ GROUPS = {
     "worktree salvage": "work that nobody committed, saved when its step was taken",
     "dash": "small work without a plan",
     "hook": "what agent clients ask by themselves",
+    "plugin": "skills and agents for the clients that people use",
 }
 
 
@@ -83,6 +84,7 @@ def _every() -> tuple[Command, ...]:
         table_merge,
         table_people,
         table_plan,
+        table_plugin,
         table_repo,
         table_run,
         table_state,
@@ -103,6 +105,7 @@ def _every() -> tuple[Command, ...]:
         *table_merge.COMMANDS,
         *table_dash.COMMANDS,
         *table_hook.COMMANDS,
+        *table_plugin.COMMANDS,
         *table_repo.LAST,
     )
 

@@ -96,10 +96,14 @@ for each other one it says what is in the way.""",
         "merge the commits that your step depends on",
         description="""\
 Brings the commits of dependencies that were done in other worktrees (`missing_commits` of
-state claim) into the branch of this one: all of them, or none if one is in conflict.""",
+state claim) into the branch of this one: all of them, or none if one is in conflict. With
+--all what every completed step has committed, so that the whole can be looked at.""",
         arguments=(ANY_PLAN,),
-        options=(WORKTREE,),
-        examples=(("tugcode worktree sync parser", "after claim listed missing commits"),),
+        options=(Option("--all", "", "every completed step, not only dependencies"), WORKTREE),
+        examples=(
+            ("tugcode worktree sync parser", "after claim listed missing commits"),
+            ("tugcode worktree sync parser --all", "all that was done, before an audit"),
+        ),
     ),
     Command(
         "worktree salvage list",

@@ -20,6 +20,7 @@ COMMANDS = (
         options=(
             Option("--summary", "", "bars, and the unfinished items of steps at work; the default"),
             Option("--checklist", "", "every item"),
+            Option("--step", "ANCHOR", "only this step, with its substeps and items", kind="step"),
             Option("--watch", "", "keep the picture up to date until q or Ctrl-C"),
             Option("--all", "", "archived plans too"),
             WORKTREE,
@@ -28,6 +29,7 @@ COMMANDS = (
             ("tugcode state show parser", "one plan"),
             ("tugcode state show parser --watch", "live, for as long as you look"),
             ("tugcode state show parser --checklist", "what is done, left, and put off"),
+            ("tugcode state show parser --step step-3 --json", "one step, for an agent's context"),
             ("tugcode state show --json", "everything there is"),
         ),
     ),

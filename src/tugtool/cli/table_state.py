@@ -147,7 +147,12 @@ escalation, note. The summary is cut at 500 characters; the content is kept whol
         options=(
             Option("--kind", "KIND", "what kind of note"),
             Option("--summary", "TEXT", "what it says, in short"),
-            Option("--content-file", "FILE", "the whole text, from a file", kind="file"),
+            Option(
+                "--content-file",
+                "FILE",
+                "the whole text, from a file; `-`: from standard input",
+                kind="file",
+            ),
             ATTEMPT,
             WORKTREE,
         ),

@@ -205,7 +205,7 @@ def worktree_sync(call: Call) -> Answer:
     plan = plan or place.plan()
     if place.worktree == place.repo.root:
         raise MainWorktree(place.worktree, plan=plan)
-    data: Data = syncing.sync(place.store, plan, at=place.worktree)
+    data: Data = syncing.sync(place.store, plan, at=place.worktree, everything=call.flag("all"))
     if data["up_to_date"]:
         return said(data, "nothing to merge")
     names = ", ".join(str(each["step_anchor"]) for each in data["merged"])

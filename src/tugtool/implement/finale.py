@@ -48,16 +48,14 @@ def conclude(run: Run, store: Store) -> str | None:
     last = gathering.last_step(rows)
     for role, stage in (("auditor", _audit), ("integrator", _integrate)):
         if _is_due(run, store, role, last):
-            why = _staged(run, store, rows, last, role, stage)
+            why = _staged(run, store, last, role, stage)
             if why is not None:
                 return why
     return None
 
 
-def _staged(
-    run: Run, store: Store, rows: list[Row], last: Row, role: str, stage: Stage
-) -> str | None:
-    finale = _Finale(run, store, rows, last)
+def _staged(run: Run, store: Store, last: Row, role: str, stage: Stage) -> str | None:
+    finale = _Finale(run, store, last)
     try:
         # Another run may have got to it first.
         return finale.insist(stage) if _is_due(run, store, role, last) else None
@@ -94,8 +92,8 @@ def _approves(content: str, role: str) -> bool:
 class _Finale:
     """The worktree in which everything comes together, and what is said there."""
 
-    def __init__(self, run: Run, store: Store, rows: list[Row], last: Row) -> None:
-        self.run, self.store, self.rows, self.last = run, store, rows, last
+    def __init__(self, run: Run, store: Store, last: Row) -> None:
+        self.run, self.store, self.last = run, store, last
         self._stamp = run.order_for("implement finale").request_id
         self.desk = self._desk()
         self.seat = Seat(run, store, self.desk, 0)
@@ -178,7 +176,7 @@ class _Finale:
 
     def gather(self) -> None:
         """Everything that was done, in this worktree."""
-        wanted = gathering.lacking(self.desk, self.rows)
+        wanted = gathering.lacking(self.run, self.store, self.desk)
         if wanted:
             # What lies there uncommitted must not be in the way.
             self.commit(LEFT_OVER)

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tugtool.implement.desk import Desk
     from tugtool.implement.run import Run
-    from tugtool.store import Row
+    from tugtool.store import Row, Store
 
     Data = dict[str, object]
 
@@ -19,14 +19,10 @@ def last_step(rows: list[Row]) -> Row:
     return max(rows, key=lambda row: (row["completed_at"] or "", row["step_index"]))
 
 
-def lacking(desk: Desk, rows: list[Row]) -> list[Data]:
+def lacking(run: Run, store: Store, desk: Desk) -> list[Data]:
     """Every step's commit that the worktree lacks."""
     syncing.mend(desk.path)
-    known = {row["commit_hash"]: row["anchor"] for row in rows if row["commit_hash"]}
-    return [
-        {"step_anchor": known[commit], "commit": commit}
-        for commit in syncing.lacking(desk.path, list(known))
-    ]
+    return syncing.done_elsewhere(store, run.plan, at=desk.path)
 
 
 def remote(run: Run) -> str | None:

@@ -10,6 +10,7 @@ from tugtool.store import sql
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any
 
     from tugtool.store import Row, Store, Transaction
 
@@ -49,14 +50,26 @@ def _lists(row: Row, now: str, gone: set[str]) -> Iterable[str]:
     return ["expired_claims", *([] if row["open_deps"] else ["ready_steps"])]
 
 
-def show(store: Store, plan: str | None = None, *, archived: bool = False) -> Data:
-    """One plan with its steps and items, or all plans; archived ones only if they are wanted."""
+def show(store: Store, plan: str | None = None, *, archived: bool = False, step: str = "") -> Data:
+    """One plan with its steps and items, or all plans; archived ones only if they are wanted.
+
+    With `step` only that step of the plan, its substeps and their items.
+    """
     with store.read(plan) as tx:
         if plan is not None:
-            return _Picture(tx, record.plan_row(tx, plan)).plan()
+            picture = _Picture(tx, record.plan_row(tx, plan)).plan()
+            return _only(picture, record.family(tx, plan, step)[1]["anchor"]) if step else picture
         wanted = [row for row in tx.all(sql.PLANS) if archived or row["status"] != "archived"]
         rows = [tx.one(sql.PLAN, plan=row["plan_path"]) for row in wanted]
         return {"plans": [_Picture(tx, row).plan() for row in rows]}
+
+
+def _only(picture: dict[str, Any], anchor: str) -> Data:
+    """Of a plan's steps and items one step's."""
+    steps = [step for step in picture["steps"] if step["anchor"] == anchor]
+    names = {each["anchor"] for step in steps for each in (step, *step["substeps"])}
+    items = [item for item in picture["checklist_items"] if item["step_anchor"] in names]
+    return {**picture, "steps": steps, "checklist_items": items}
 
 
 class _Picture:

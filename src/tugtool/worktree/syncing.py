@@ -113,15 +113,21 @@ def _unknown(top: str, commits: Iterable[str]) -> set[str]:
     return {line.split()[0] for line in listed.splitlines() if line.endswith(" missing")}
 
 
-def sync(store: Store, plan: str, *, at: str) -> Data:
-    """Merge what the steps that the worktree holds depend on; all of it, or nothing."""
+def sync(store: Store, plan: str, *, at: str, everything: bool = False) -> Data:
+    """Merge what the steps that the worktree holds depend on, or every completed step's commit.
+
+    All of it, or nothing.
+    """
     survey.require_git()
     owner = storable(at)
     with store.read(plan) as tx:
         plan_row(tx, plan)
         anchors = [row["anchor"] for row in tx.all(sql_git.HELD_BY, owner=owner)]
     mend(at)
-    wanted = missing(store, plan, anchors, at=at)
+    if everything:
+        wanted = done_elsewhere(store, plan, at=at)
+    else:
+        wanted = missing(store, plan, anchors, at=at)
     head, end = merge(plan, wanted, at=at)
     branch = git.attempt("symbolic-ref", "--quiet", "--short", "HEAD", cwd=at)
     return {
@@ -133,6 +139,23 @@ def sync(store: Store, plan: str, *, at: str) -> Data:
         "head": end,
         "up_to_date": end == head,
     }
+
+
+def done_elsewhere(store: Store, plan: str, *, at: str) -> list[Data]:
+    """The commits of completed steps that the worktree's HEAD lacks, oldest first."""
+    with store.read(plan) as tx:
+        branches = {row["path"]: row["branch"] for row in tx.all(sql_git.WORKTREES)}
+        steps = [row for row in tx.all(sql.STEPS) if row["parent_anchor"] is None]
+    rows = {row["commit_hash"]: row for row in steps if row["commit_hash"]}
+    return [
+        {
+            "step_anchor": rows[commit]["anchor"],
+            "commit": commit,
+            "worktree": rows[commit]["completed_by"],
+            "branch": branches.get(rows[commit]["completed_by"]),
+        }
+        for commit in lacking(at, list(rows))
+    ]
 
 
 def lacking(at: str, commits: Sequence[str]) -> list[str]:
