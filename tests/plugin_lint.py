@@ -20,6 +20,7 @@ from tugtool.agent_settings import ROLES
 from tugtool.agents import contracts
 from tugtool.cli import parse, table
 from tugtool.errors import TugError
+from tugtool.guard import rules
 
 PLUGIN, MARKETPLACE = "tugplug", "tugtool"
 SKILLS = ("dash", "implement", "merge", "plan")
@@ -195,6 +196,18 @@ def agents_name_what_exists(root: Path) -> Iterator[str]:
             yield f"{named(root, path)}: its description is missing, or too long"
 
 
+def agents_may_do_what_they_are_told(root: Path) -> Iterator[str]:
+    """What the guard would refuse an agent is not asked of it, and not among its tools."""
+    for role, rights in rules.ROLES.items():
+        path = root / PLUGIN / f"agents/{role}-agent.md"
+        keys, body = front(path)
+        for tool in sorted(set(keys["tools"].split(", ")) - rights.tools):
+            yield f"{named(root, path)}: the guard refuses {tool} to the {role}"
+        for line in command_lines(body):
+            if not rules.may_run(rights, parsed(line).path):
+                yield f"{named(root, path)}: the guard refuses `{line}` to the {role}"
+
+
 def skills_keep_the_specification(root: Path) -> Iterator[str]:
     for path in (root / PLUGIN).glob("skills/*/SKILL.md"):
         keys, body = front(path)
@@ -322,6 +335,7 @@ RULES = (
     hooks_can_be_run,
     front_matter_is_read_as_it_stands,
     agents_name_what_exists,
+    agents_may_do_what_they_are_told,
     skills_keep_the_specification,
     links_lead_somewhere,
     commands_can_be_typed,

@@ -65,6 +65,14 @@ PLANTED = [
     (lint.agents_name_what_exists, CODER, "model:", "mcpServers: x\nmodel:", "mcpServers is ign"),
     (lint.agents_name_what_exists, CODER, "model:", "modle:", "modle is ignored in a plugin, or"),
     (lint.agents_name_what_exists, CODER, "description: ", "description: " + "x" * 1024, "long"),
+    (lint.agents_may_do_what_they_are_told, CRITIC, "tools: Read", "tools: Edit, Read", "Edit to"),
+    (
+        lint.agents_may_do_what_they_are_told,
+        CRITIC,
+        "# Critic",
+        "`tugcode state reset a b`",
+        "reset",
+    ),
     (lint.skills_keep_the_specification, PLAN, "license:", "model:", "model is no key"),
     (
         lint.skills_keep_the_specification,
@@ -148,3 +156,20 @@ def test_a_prompt_that_was_edited_in_the_plugin_alone_is_noticed(copy):
 def test_there_are_enough_command_lines_for_the_rules_to_mean_something():
     lines = [line for path in lint.written(ROOT) for line in lint.command_lines(path.read_text())]
     assert len(lines) > 50
+
+
+def test_the_implement_skill_recovers_by_reason_and_closes_only_what_was_approved():
+    text = (ROOT / IMPLEMENT).read_text()
+    assert "> Coder reported: N/M tasks, P/Q tests\n" in text
+    approved = text.split("\n### After APPROVE\n")[1].split("\n## ")[0]
+    assert approved.count("--batch --complete-remaining") == 2
+    assert "`checklist_status`" not in approved
+    loop = text.split("\n### When the state could not be updated\n")[1].split("\n## ")[0]
+    for reason in ("drift", "ownership", "db_error"):
+        assert f"| `{reason}` | escalate at once: " in loop
+    assert "| `open_items`, or none | the loop below |" in loop
+    assert "At most 3 times:" in loop
+    order = [loop.index(part) for part in ("1. `tugcode state show", "2. The same", "3. Read the")]
+    assert sorted(order) == order
+    assert loop.index("Only if nothing is open:") < loop.index("tugcode state complete")
+    assert "echo '[]' | tugcode state update {plan_path} {step_anchor}" in loop

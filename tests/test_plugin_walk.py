@@ -50,6 +50,10 @@ PLAN = """\
 APOSTROPHE = "\N{RIGHT SINGLE QUOTATION MARK}"
 
 
+#: What a new session learns from the list of worktrees.
+KEPT = ("plan", "plan_path", "worktree_path")
+
+
 class Session:
     """What an orchestrator does that follows a skill to the letter: lines, and what they answer."""
 
@@ -70,7 +74,13 @@ class Session:
         return self.type(line, **values)
 
     def type(self, line: str, **values: object) -> dict:
-        """Run any line with the values in it, as the shell of a client does."""
+        """Run any line of ours; the data of its answer."""
+        answer = json.loads(self.print(line, **values))
+        assert answer["status"] == "ok"
+        return answer["data"]
+
+    def print(self, line: str, **values: object) -> str:
+        """Run any line with the values in it, as the shell of a client does; what it prints."""
         for name, value in {**self.values, **values}.items():
             text = value if isinstance(value, str) else json.dumps(value)
             line = line.replace(f"{{{name}}}", text.replace("'", APOSTROPHE))
@@ -86,9 +96,7 @@ class Session:
             check=False,
         )
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
-        answer = json.loads(done.stdout)
-        assert answer["status"] == "ok"
-        return answer["data"]
+        return done.stdout
 
     def left(self) -> set[str]:
         """Lines that were never run."""
@@ -216,6 +224,27 @@ def test_an_interrupted_session_is_taken_up_where_it_was(books):
     ]
 
 
+def test_a_session_that_died_between_commit_and_state_leaves_no_second_commit(books):
+    first = Session("implement", books, plan="books", message="m", summary="s")
+    made = first.do("worktree create {plan}")
+    first.values |= {key: made[key] for key in ("worktree_path", "plan_path")}
+    begin(first)
+    work(first)
+    assert first.do("tugcode commit")["state_update_failed"]
+    second = Session("implement", books, n=1, **{key: first.values[key] for key in KEPT})
+    begin(second)
+    # The commit is told by its trailer.
+    look = re.search(r"`(git -C \{worktree_path\} log [^`]*)`", second.text)[1]
+    hash, *words = second.print(look).splitlines()
+    assert "Tug-Step: step-1" in words
+    second.values["commit_hash"] = hash
+    second.do("echo '[]'")
+    assert open_items(second) == ["step-2", "step-2", "step-2", "step-3"]
+    assert second.do("state complete")["commit_hash"] == hash
+    second.do("--kind recovery")
+    assert books.git("rev-list", "--count", f"main..{made['branch_name']}") == "1\n"
+
+
 @pytest.fixture
 def done(books):
     """The plan, carried out."""
@@ -237,6 +266,32 @@ def test_the_merge_skill_s_lines_merge(done):
     session.do("worktree cleanup")
     assert session.do("worktree list")["worktrees"] == []
     assert session.left() == set()
+
+
+def test_what_the_merge_skill_goes_by_is_in_the_refusals(done, tugcode):
+    told = []
+
+    def refused() -> None:
+        answer = tugcode("-C", done.path, "merge", "books", "--json")
+        assert answer.codes == ["E062"]
+        told.append(set(answer.envelope()["issues"][0]["facts"]) - {"plan"})
+
+    tugcode("-C", done.path, "state", "reopen", "books", "step-3", "--reason", "x")
+    refused()
+    session = Session("implement", done, plan="books", message="m", summary="s")
+    made = session.do("worktree create {plan}")
+    session.values |= {key: made[key] for key in ("worktree_path", "plan_path")}
+    begin(session)
+    session.do("echo '[]'")
+    session.do("tugcode commit")
+    done.write({"file": "changed\n"})
+    refused()
+    done.git("checkout", "--quiet", "--", "file")
+    assert Session("merge", done, plan="books").do("merge {plan} --json")["merged"]
+    refused()
+    assert told == [{"steps"}, {"files"}, {"merged_commit"}]
+    table = re.findall(r"^\| `(\w+)`", Session("merge", done).text, re.MULTILINE)
+    assert {"steps", "files", "merged_commit"} <= set(table)
 
 
 def test_the_dash_skill_s_lines_make_rounds_and_end(repo):
