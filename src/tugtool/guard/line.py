@@ -130,13 +130,14 @@ class Line:
             self.place.cwd = os.path.normpath(os.path.join(self.place.cwd, goal))
 
     def changing(self, role: Role, name: str, words: list[str]) -> None:
-        for path in _targets(name, words):
-            if UNKNOWN in path and role.edits != rules.WORK:
-                raise Refused(
-                    f"{shown(name)} of a file that is only known when it runs",
-                    why=f"the {role.name} {role.task}",
-                    instead="write the file's name out; notes of your own go below /tmp",
-                )
+        files = _targets(name, words)
+        if role.edits != rules.WORK and (not files or UNKNOWN in "".join(files)):
+            raise Refused(
+                f"{shown(name)} of files that are only known when it runs",
+                why=f"the {role.name} {role.task}",
+                instead="write the file's name out; notes of your own go below /tmp",
+            )
+        for path in files:
             paths.refuse_output(role, path, self.place)
 
     def other(self, role: Role, name: str, words: list[str]) -> None:
@@ -160,6 +161,8 @@ class Line:
             for_git = name in _WRAPPERS and word.startswith("GIT_") and "=" in word
             if for_git or "TUGCODE_" in word:
                 self.refuse_variable(word)
+        if "-delete" in words and name == "find":
+            self.changing(role, name, [])
         if name.startswith(rules.INTERPRETERS):
             self.interpreted(role, name, words)
         self.embedded(role, name, words)
