@@ -1,4 +1,4 @@
-"""Write the generated pages of docs/: commands.md, json.md, configuration.md, parts of agents.md.
+"""Write the generated pages of docs/: commands, json, configuration, parts of agents and guard.
 
 python scripts/reference.py           write them
 python scripts/reference.py --check   exit status 1 if one is out of date
@@ -6,11 +6,13 @@ python scripts/reference.py --check   exit status 1 if one is out of date
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from tugtool import agent_settings, config
 from tugtool.agents import contracts
 from tugtool.cli import help, table
+from tugtool.guard import rules
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 SCHEMAS = Path(config.__file__).parent / "schemas"
@@ -149,12 +151,69 @@ def agents() -> str:
     return "\n".join(parts) + "\n" + END + after
 
 
+def guard() -> str:
+    """The page about the guard, with the tables of its rules written anew."""
+    page = (DOCS / "guard.md").read_text()
+    before, rest = page.split(CONTRACTS, 1)
+    after = rest.split(END, 1)[1]
+    return f"{before}{CONTRACTS}\n\n{_roles()}\n{_lists()}\n{END}{after}"
+
+
+def _roles() -> str:
+    edits = {rules.NOTHING: "nothing", rules.PLANS: "plan files", rules.WORK: "the work"}
+    programs = {rules.VIEWERS: "that only look", rules.ANY: "any"}
+    lines = [
+        "| role | edits | programs | of git, beside looking | of tugcode, beside looking | web |",
+        "|---|---|---|---|---|---|",
+    ]
+    for role in rules.ROLES.values():
+        runs = programs[role.programs] + (", `gh`, `glab`" if role.host else "")
+        web = "yes" if role.tools >= rules.WEB else "no"
+        own = (_codes(role.git), _codes(role.commands))
+        lines += [f"| {role.name} | {edits[role.edits]} | {runs} | {' | '.join(own)} | {web} |"]
+    return "\n".join(lines) + "\n"
+
+
+def _lists() -> str:
+    some = [
+        f"{name} {word}".strip() for name, words in rules.GIT_LOOK_WITH.items() for word in words
+    ]
+    changing = [
+        f"{path} {word}" for path, words in rules.CHANGING_OPTIONS.items() for word in words
+    ]
+    host = [
+        f"{tool} {subject} {verb}".strip()
+        for tool, subjects in rules.HOST_TOOLS.items()
+        for subject, verbs in subjects.items()
+        for verb in verbs
+    ]
+    rows = {
+        "tools, for every role": rules.LOOKING | rules.RUNNING,
+        "tools for whoever edits": rules.EDITING,
+        "tugcode, looking": rules.LOOK_COMMANDS,
+        "but never": changing,
+        "git, looking": [*rules.GIT_LOOK, *some],
+        "but never with": rules.GIT_NEVER,
+        "settings for `git -c`": rules.GIT_SETTINGS,
+        "`git push` never with": rules.PUSH_NEVER,
+        "of a code host's tool": host,
+        "programs that only look": rules.VIEWING,
+        "programs that change files": rules.CHANGING,
+    }
+    lines = [f"| {name} | {_codes(words)} |" for name, words in rows.items()]
+    return "\n".join(["| | |", "|---|---|", *lines]) + "\n"
+
+
+def _codes(words: Iterable[str]) -> str:
+    return ", ".join(f"`{word}`" for word in sorted(words)) or "nothing"
+
+
 def _slug(path: str) -> str:
     return path.replace(" ", "-")
 
 
 PAGES = {"commands.md": commands, "json.md": answers, "configuration.md": configuration}
-PAGES["agents.md"] = agents
+PAGES |= {"agents.md": agents, "guard.md": guard}
 
 
 def main(check: bool) -> int:

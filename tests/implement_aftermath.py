@@ -92,8 +92,10 @@ def _commits(play, record: Record, every, done: set[str], committed) -> None:
 
 def _salvage(play, record: Record, saved, lying) -> None:
     """What was not committed is under a ref, or lies where the record says that it does."""
-    form = "--format=%(refname)"
-    refs = set(git("for-each-ref", form, "refs/tug/salvage/", cwd=play.root).split())
+    form = "--format=%(refname) %(trailers:key=Salvage-Role,valueonly,separator=%x2C)"
+    told = git("for-each-ref", form, "refs/tug/salvage/", cwd=play.root)
+    # What an agent did that may change nothing belongs to no attempt.
+    refs = {line.strip() for line in told.splitlines() if len(line.split()) == 1}
     attempts = record.rows("select * from attempts where salvage_ref <> '' order by number")
     assert {row["salvage_ref"] for row in attempts} == refs
     newest = {row["step_anchor"]: row["salvage_ref"] for row in attempts}

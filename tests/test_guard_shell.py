@@ -1,8 +1,15 @@
 """Shell commands taken apart: nothing that would run is overlooked, and odd ones are refused."""
 
+import random
+import shutil
+import subprocess
+
 import pytest
 
-from tugtool.guard import shell
+from tugtool.guard import rules, shell
+from tugtool.guard.line import Line
+from tugtool.guard.paths import Place
+from tugtool.guard.refused import Refused
 from tugtool.guard.shell import UNKNOWN as X
 
 #: A command, and the programs with their words that it would run, whatever comes of them.
@@ -23,6 +30,10 @@ CASES = {
     "X=1 Y='2 3' a": ["a"],
     "a # b; c\nd": ["a", "d"],
     "a\\\nb": ["ab"],
+    "a \\\n b": ["a b"],
+    "a \"b\\\nc\" 'd\\\ne'": ["a bc d\\\ne"],
+    "# a \\\nb": ["b"],
+    "a # b \\\nc": ["a", "c"],
     "g\\it co'mm'it": ["git commit"],
     "a $x ${y} $1 $? *.py a[0] {b,c}": [f"a {X} {X} {X} {X} {X}.py a{X}0] {X}b,c}}"],
     "a $'\\x67it'": [f"a {X}"],
@@ -90,3 +101,44 @@ def test_variables_in_front_of_a_program_are_found():
     [found] = shell.commands("TUGCODE_ROLE= A=b tugcode x")
     assert found.assigned == ["TUGCODE_ROLE=", "A=b"]
     assert found.words == ["tugcode", "x"]
+
+
+#: What odd commands are made of.
+PIECES = (
+    *("`git commit`", "$(git commit)", "(git commit)", "<(git commit)"),
+    *("git commit", "\ngit commit\n", " git commit ", "'git commit'", '"git commit"', "git", "f"),
+    *(" ", "\n", ";", "&&", "||", "|", "&", "(", ")", "{ ", "; }", "'", '"', "`", "$(", "\\", "#"),
+    *("$((", "))", "${x:-", "}", "$'", "$", "*", "\\\n", "=", "x=", "A=1 ", "$x", "2>&1", "<("),
+    *("if true; then ", "; fi", "for x in a b; do ", "; done", "while false; do ", "! ", "time "),
+    *("echo ", "sh -c ", "eval ", "env ", "xargs ", "exec ", "command ", "[[ ", " ]]", "f() "),
+)
+
+
+def test_whatever_bash_would_run_was_seen(tmp_path):
+    binaries, here = tmp_path / "bin", tmp_path / "here"
+    binaries.mkdir()
+    here.mkdir()
+    ran = tmp_path / "ran"
+    (binaries / "git").write_text(f'#!/bin/sh\ntest "$1" != commit || echo > {ran}\n')
+    (binaries / "git").chmod(0o755)
+    for name in ("sh", "env", "xargs", "echo"):
+        (binaries / name).symlink_to(shutil.which(name))
+    draw = random.Random(7)
+    let = 0
+    for _ in range(1500):
+        text = "".join(draw.choice(PIECES) for _ in range(draw.randint(1, 8)))
+        try:
+            Line(rules.ROLES["coder"], Place(str(here))).judge(text)
+        except Refused:
+            continue
+        let += 1
+        subprocess.run(
+            [shutil.which("bash"), "-c", text],
+            env={"PATH": str(binaries)},
+            cwd=here,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+        assert not ran.exists(), text
+    assert let > 100

@@ -215,6 +215,7 @@ GUARD = {
     "tugtool.guard.judge",
     "tugtool.guard.line",
     "tugtool.guard.paths",
+    "tugtool.guard.programs",
     "tugtool.guard.refused",
     "tugtool.guard.rules",
     "tugtool.guard.shell",

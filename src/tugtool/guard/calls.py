@@ -39,12 +39,17 @@ def refuse_git(role: Role, words: list[str], place: Place) -> None:
             instead=_INSTEAD.get(name, other),
         )
     for setting in settings:
-        if not setting.lower().startswith(rules.GIT_SETTINGS):
+        if not _is_safe(setting.lower()):
             raise Refused(
                 f"{shown(f'git -c {setting}')}",
                 why="with settings of its own git would do something else than its words say",
                 instead="leave the setting out",
             )
+
+
+def _is_safe(setting: str) -> bool:
+    below = tuple(name for name in rules.GIT_SETTINGS if name.endswith("."))
+    return setting in rules.GIT_SETTINGS or setting.startswith(below)
 
 
 def git_command(words: list[str]) -> tuple[list[str], str, list[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tugtool.guard import paths, rules, shell
+from tugtool.guard import paths, programs, rules, shell
 from tugtool.guard.paths import Place
 from tugtool.guard.refused import Refused, shown
 from tugtool.guard.shell import UNKNOWN, Unclear
@@ -23,6 +23,10 @@ _WRAPPERS = frozenset(
 )
 _OURS = frozenset(("git", "tugcode", "tugtool"))
 _INLINE = ("-c", "-e", "-r", "-E", "-p", "--eval", "--print", "--run")
+#: Those of them that add words which nobody can see.
+_ADDING = ("parallel", "xargs")
+#: What sets or removes variables for all that follows.
+_SETTING = ("declare", "export", "local", "readonly", "typeset", "unset")
 #: Variables of git's that only change how it looks.
 _HARMLESS = ("GIT_PAGER=cat", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_EDITOR=true")
 
@@ -70,9 +74,9 @@ class Line:
 
     def nobodys(self, words: list[str]) -> None:
         """What is never right, whoever does it: to change the record past tugcode."""
-        name = _name(words)
+        name = programs.called(words)
         if name in rules.CHANGING or name == "sqlite3":
-            for path in _targets(name, words[1:]):
+            for path in programs.targets(name, words[1:]):
                 paths.refuse_output(None, path, self.place)
         self.follow(name, words)
 
@@ -91,7 +95,7 @@ class Line:
             )
 
     def program(self, role: Role, words: list[str]) -> None:
-        name = _name(words)
+        name = programs.called(words)
         if UNKNOWN in name:
             raise Refused(
                 f"the command {shown(' '.join(words))}",
@@ -99,20 +103,22 @@ class Line:
                 instead="write the program's name out",
             )
         self.follow(name, words)
-        if name in rules.SHELLS:
+        if name in rules.SHELLS or name in ("source", "."):
             self.shell(role, words)
         elif name == "eval":
             self.inner(words[1:])
-        elif name in rules.CHANGING or _writes(name, words):
+        elif name in rules.CHANGING or programs.writes(name, words):
             self.changing(role, name, words[1:])
-        elif not self.call(role, words) and (name not in rules.VIEWING or _never(name, words)):
+        elif not self.call(role, words) and (
+            name not in rules.VIEWING or programs.never(name, words)
+        ):
             self.other(role, name, words)
 
     def call(self, role: Role, words: list[str]) -> bool:
         """Judge a call of git, tugcode or a code host's tool; whether it is one."""
         from tugtool.guard import calls
 
-        name = _name(words)
+        name = programs.called(words)
         if name == "git":
             calls.refuse_git(role, words[1:], self.place)
         elif name == "tugcode":
@@ -130,13 +136,14 @@ class Line:
             self.place.cwd = os.path.normpath(os.path.join(self.place.cwd, goal))
 
     def changing(self, role: Role, name: str, words: list[str]) -> None:
-        for path in _targets(name, words):
-            if UNKNOWN in path and role.edits != rules.WORK:
-                raise Refused(
-                    f"{shown(name)} of a file that is only known when it runs",
-                    why=f"the {role.name} {role.task}",
-                    instead="write the file's name out; notes of your own go below /tmp",
-                )
+        files = programs.targets(name, words)
+        if role.edits != rules.WORK and (not files or UNKNOWN in "".join(files)):
+            raise Refused(
+                f"{shown(name)} of files that are only known when it runs",
+                why=f"the {role.name} {role.task}",
+                instead="write the file's name out; notes of your own go below /tmp",
+            )
+        for path in files:
             paths.refuse_output(role, path, self.place)
 
     def other(self, role: Role, name: str, words: list[str]) -> None:
@@ -154,23 +161,30 @@ class Line:
                 why="the command behind it could not be judged",
                 instead="write the command out",
             )
-        if name == "env" and {"-", "-i", "--ignore-environment"} & set(words):
-            self.refuse_variable("TUGCODE_ROLE=")
-        for word in words[1:]:
-            for_git = name in _WRAPPERS and word.startswith("GIT_") and "=" in word
-            if for_git or "TUGCODE_" in word:
-                self.refuse_variable(word)
+        self.variables(name, words)
+        if "-delete" in words and name == "find":
+            self.changing(role, name, [])
         if name.startswith(rules.INTERPRETERS):
             self.interpreted(role, name, words)
         self.embedded(role, name, words)
 
+    def variables(self, name: str, words: list[str]) -> None:
+        if name == "env" and {"-", "-i", "--ignore-environment"} & set(words):
+            self.refuse_variable("TUGCODE_ROLE=")
+        for word in words[1:]:
+            if name in (*_SETTING, "env") and UNKNOWN in word.partition("=")[0]:
+                self.refuse_variable("TUGCODE_")
+            for_git = name in _WRAPPERS and word.startswith("GIT_") and "=" in word
+            if for_git or "TUGCODE_" in word:
+                self.refuse_variable(word)
+
     def interpreted(self, role: Role, name: str, words: list[str]) -> None:
-        module = _module(words)
+        module = programs.module(words)
         if module is not None:
             self.call(role, ["tugcode", *module])
             return
         inline = [w for w in words[1:] if w.startswith(_INLINE)] or "awk" in name
-        said = {part for word in words[1:] for part in _parts(word)} if inline else set()
+        said = {part for word in words[1:] for part in programs.parts(word)} if inline else set()
         if said & _OURS:
             raise Refused(
                 f"code for {shown(name)} that speaks of {shown(sorted(said & _OURS)[0])}",
@@ -181,10 +195,11 @@ class Line:
     def embedded(self, role: Role, name: str, words: list[str]) -> None:
         for at in range(1, len(words)):
             rest = words[at:]
-            base = _name(rest)
-            if _is_order(rest):
+            base = programs.called(rest)
+            if _is_order(rest) or (name in _WRAPPERS and base in _OURS):
+                self.refuse_added(name, rest)
                 self.call(role, rest)
-            elif base in rules.SHELLS and _script(rest) is not None:
+            elif base in rules.SHELLS and (name in _WRAPPERS or programs.script(rest) is not None):
                 self.shell(role, rest)
             elif base in rules.CHANGING and name in _WRAPPERS:
                 self.changing(role, base, rest[1:])
@@ -192,6 +207,14 @@ class Line:
                 self.interpreted(role, base, rest)
             elif " " in rest[0].strip() or "\n" in rest[0].strip():
                 self.mentioned(role, rest[0])
+
+    def refuse_added(self, name: str, words: list[str]) -> None:
+        if name in _ADDING and all(word.startswith("-") for word in words[1:]):
+            raise Refused(
+                f"{shown(f'{name} {words[0]}')}",
+                why="which command it runs is only known when it runs",
+                instead="write the command out",
+            )
 
     def mentioned(self, role: Role, text: str) -> None:
         """A word that may be a whole command: what it says to git and tugcode counts."""
@@ -215,87 +238,30 @@ class Line:
         inside.judge(text)
 
     def shell(self, role: Role, words: list[str]) -> None:
-        text = _script(words)
+        text = programs.script(words)
         if text is not None:
             self.inner([text])
             return
         files = [word for word in words[1:] if not word.startswith(("-", "+"))]
-        if not files and not {"--version", "--help"} & set(words):
+        # A script has a name; what comes from another command, or a pipe, has none.
+        hidden = [
+            word for word in files[:1] if UNKNOWN in programs.called([word]) or word[:5] == "/dev/"
+        ]
+        if hidden or (not files and not {"--version", "--help"} & set(words)):
             raise Refused(
                 f"{shown(words[0])} that reads its commands from elsewhere",
                 why="what it would run cannot be judged",
                 instead="write the commands out, one at a time",
             )
         if role.programs == rules.VIEWERS:
-            self.other(role, _name(words), words)
-
-
-def _name(words: list[str]) -> str:
-    return words[0].rpartition("/")[2] if words else ""
-
-
-def _parts(text: str) -> list[str]:
-    return "".join(mark if mark.isalnum() else " " for mark in text).split()
-
-
-def _never(name: str, words: list[str]) -> bool:
-    """Whether a program that only looks was told to do more."""
-    never = rules.VIEWING_NEVER.get(name, ())
-    return any(word.partition("=")[0] in never for word in words[1:])
-
-
-def _writes(name: str, words: list[str]) -> bool:
-    """Whether `sed` or `sort` is to write a file."""
-    if name == "sort":
-        return _never(name, words)
-    if name != "sed":
-        return False
-    # Letters behind -e and -f are its script's.
-    short = [w[1:].partition("e")[0].partition("f")[0] for w in words[1:] if w[:1] == "-" != w[1:2]]
-    return any("i" in letters for letters in short) or _never(name, words)
-
-
-def _targets(name: str, words: list[str]) -> list[str]:
-    """The files that such a program would change."""
-    files = [word for word in words if not word.startswith("-")]
-    if name == "sed":
-        return files[1:] or files
-    if name in ("cp", "ln", "rsync"):
-        return files[-1:]
-    if name in ("chmod", "chown"):
-        return files[1:]
-    if name == "dd":
-        return [word.removeprefix("of=") for word in files if word.startswith("of=")]
-    return files
-
-
-def _script(words: list[str]) -> str | None:
-    """What follows a shell's -c."""
-    for at, word in enumerate(words[1:], 1):
-        if word[:1] == "-" != word[1:2] and "c" in word:
-            return words[at + 1] if at + 1 < len(words) else ""
-        if not word.startswith(("-", "+")):
-            return None
-    return None
-
-
-def _module(words: list[str]) -> list[str] | None:
-    """What follows `python -m tugtool`."""
-    for at, word in enumerate(words[1:], 1):
-        if word.startswith("-m") and not word.startswith("--"):
-            rest = words[at + 1 :] if word == "-m" else [word[2:], *words[at + 1 :]]
-            named = rest[:1] and rest[0].partition(".")[0] == "tugtool"
-            return rest[1:] if named else None
-        if not word.startswith("-"):
-            return None
-    return None
+            self.other(role, programs.called(words), words)
 
 
 def _is_order(words: list[str]) -> bool:
     """Whether words in the midst of others tell git or tugcode to do something that they know."""
     from tugtool.guard import calls
 
-    if _name(words) == "git":
+    if programs.called(words) == "git":
         return calls.git_command(words[1:])[1] in rules.GIT_CHANGES
     first = calls.tugcode_command(words[1:]).partition(" ")[0]
-    return _name(words) == "tugcode" and first in rules.FIRST_WORDS
+    return programs.called(words) == "tugcode" and first in rules.FIRST_WORDS

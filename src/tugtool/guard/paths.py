@@ -101,7 +101,7 @@ def _refuse_record(name: str, parts: list[str]) -> None:
 
 
 def _refuse_settings(role: Role, name: str, parts: list[str]) -> None:
-    client = ".claude" in parts[:-1] and parts[-1].startswith("settings")
+    client = parts[-2:-1] == [".claude"] and parts[-1].startswith("settings")
     if client or _below(parts) == ["config.toml"]:
         raise Refused(
             f"editing {shown(name)}",

@@ -81,8 +81,8 @@ GIT_CHANGES = frozenset(
 )
 #: For everybody else these would overwrite or remove what others rely on.
 PUSH_NEVER = ("--force", "-f", "--force-with-lease", "--mirror", "--delete", "-d", "--prune")
-#: Settings that are safe to give to a single run of git.
-GIT_SETTINGS = ("color.", "core.quotepath", "core.pager=cat", "pager.", "log.", "advice.")
+#: Settings that are safe to give to a single run of git: all below a name, or just as they stand.
+GIT_SETTINGS = ("advice.", "color.", "core.pager=cat", "core.quotepath=off", "log.")
 #: Options of git's that write a file, or run a program.
 GIT_NEVER = ("--output", "--ext-diff", "--open-files-in-pager", "-O", "--upload-pack", "--exec")
 
@@ -112,7 +112,7 @@ VIEWING = frozenset(
         *("grep", "head", "id", "jq", "ls", "md5sum", "nl", "od", "popd", "printf", "pushd"),
         *("pwd", "readlink", "realpath", "rev", "rg", "sed", "seq", "sha256sum", "sleep", "sort"),
         *("stat", "strings", "tac", "tail", "test", "tr", "tree", "true", "type", "uname"),
-        *("uniq", "wait", "wc", "which", "whoami", "xxd", "find", "set", "ulimit"),
+        *("uniq", "wait", "wc", "which", "whoami", "find", "set", "ulimit"),
     )
 )
 #: What makes one of them write, or run something.
@@ -121,6 +121,7 @@ VIEWING_NEVER = {
     "sed": ("-i", "--in-place", "-n -i"),
     "sort": ("-o", "--output"),
     "tree": ("-o",),
+    "printf": ("-v",),
     "rg": ("--pre",),
 }
 #: Programs whose purpose is to change files.

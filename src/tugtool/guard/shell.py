@@ -13,6 +13,8 @@ MOST_CHARACTERS = 100_000
 _DEEPEST = 20
 _BLANK = " \t\r"
 _ENDS = ";&|\n()"
+#: A line that goes on in the next one; not in a comment, nor in single quotes.
+_JOINED = "\\\n"
 #: A command follows them.
 _BEFORE = ("if", "then", "else", "elif", "while", "until", "do", "!", "{", "coproc", "time")
 #: No command follows them.
@@ -56,8 +58,7 @@ class _Reader:
     def __init__(self, text: str, depth: int) -> None:
         if depth > _DEEPEST:
             raise Unclear("it is nested too deeply: write its parts as commands of their own")
-        # The shell takes them away before anything else.
-        self.text = text.replace("\\\n", "")
+        self.text = text
         self.at = 0
         self.depth = depth
         self.found: list[Simple] = []
@@ -109,8 +110,8 @@ class _Reader:
             self.found.append(made)
 
     def skip_blank(self) -> str:
-        while (mark := self.peek()) and mark in _BLANK:
-            self.at += 1
+        while (mark := self.peek()) and (mark in _BLANK or self.peek(2) == _JOINED):
+            self.at += 1 if mark in _BLANK else 2
         if mark == "#":
             end = self.text.find("\n", self.at)
             self.at = len(self.text) if end < 0 else end
@@ -199,7 +200,7 @@ class _Reader:
             return self.quoted()
         if mark == "\\":
             self.at += 1
-            return self.text[self.at - 1 : self.at]
+            return self.text[self.at - 1 : self.at].replace("\n", "")
         if mark == "$":
             return self.expansion()
         if mark == "`":
@@ -224,7 +225,7 @@ class _Reader:
             if mark == "\\":
                 mark = self.peek()
                 self.at += 1
-                parts.append(mark if mark in '$`"\\' else f"\\{mark}")
+                parts.append("" if mark == "\n" else mark if mark in '$`"\\' else f"\\{mark}")
             elif mark == "$" and self.peek() != '"':
                 parts.append(self.expansion())
             elif mark == "`":

@@ -58,7 +58,7 @@ class Guard:
         if self.files is not None:
             said = f"the {self.role} moved HEAD to {head}; it was put back"
         self.seat.keep_text(said, f"{branch or 'detached'} {head}\n")
-        return f"it moved HEAD, which a {self.role} may not; it has been put back"
+        return f"it moved HEAD, which the {self.role} may not; it has been put back"
 
     def _put_plan_back(self) -> str | None:
         key = self.seat.run.plan
@@ -84,11 +84,11 @@ class Guard:
         if changes.touched:
             named = listing(changes.touched, most=_MOST_NAMED)
             return (
-                f"it changed {named}, and a {self.role} may change nothing; that has been put "
+                f"it changed {named}, and the {self.role} may change nothing; that has been put "
                 "back (what only tests or builds write belongs into .gitignore)"
             )
         if changes.staged:
-            return f"it changed git's index, which a {self.role} may not; that has been put back"
+            return f"it changed git's index, which the {self.role} may not; that has been put back"
         # Tests leave such files; they are nobody's work, and not worth another run.
         return None
 
