@@ -65,6 +65,7 @@ $(VENV)/development: $(VENV)/runtime requirements-dev.txt
 	@touch $@
 
 $(CLIENTS)/installed: clients/versions.mk
+	@command -v npm >/dev/null || { echo "The clients come from npm, which is not installed here" >&2; exit 1; }
 	@rm -rf $(CLIENTS) && mkdir $(CLIENTS)
 	@npm install --prefix $(CLIENTS) --silent --no-package-lock --no-audit --no-fund $(CLAUDE_CODE) $(CODEX)
 	@# Its install script puts the program in place; npm may be set not to run such scripts.

@@ -9,29 +9,29 @@ from script import PLAN
 
 #: A person who lets everything pass, so that nobody but the guard is in an agent's way.
 LENIENT = {"permissions": {"allow": ["Bash", "Edit(/.tugtree/**)"]}}
+#: A person who lets agents edit, and for the rest has what `tugcode init --claude` wrote.
+CAREFUL = {"permissions": {"defaultMode": "acceptEdits"}}
 
 
 class Repository:
     """A repository in which a person has agreed to a plan, and trusts the client."""
 
-    def __init__(self, path: Path, home: Home) -> None:
+    def __init__(self, path: Path, home: Home, *, settings: dict[str, Any], rules: bool) -> None:
         self.path, self.home = path, home
         path.mkdir()
         self.git("init", "--quiet", "--initial-branch=main", "--template=")
         self.git("config", "user.name", "Ada")
         self.git("config", "user.email", "ada@example.invalid")
-        self.run("tugcode", "init")
+        self.run("tugcode", "init", *(["--claude"] if rules else []))
         text = (Path(__file__).parent / "plan.md").read_text()
         (path / ".tugtool" / f"tugplan-{PLAN}.md").write_text(text)
         self.git("add", "--all")
         self.git("commit", "--quiet", "--message=plan: hello and goodbye")
+        (path / ".claude").mkdir(exist_ok=True)
+        (path / ".claude" / "settings.local.json").write_text(json.dumps(settings))
+        # What is written when a person answers the client's question about a new directory.
         trusted = {"projects": {str(path): {"hasTrustDialogAccepted": True}}}
         (home.path / ".claude.json").write_text(json.dumps(trusted))
-
-    def allow_everything(self) -> None:
-        """What a person may do who is tired of being asked."""
-        (self.path / ".claude").mkdir(exist_ok=True)
-        (self.path / ".claude" / "settings.local.json").write_text(json.dumps(LENIENT))
 
     def run(self, *command: str) -> str:
         return self.home.run(*command, cwd=self.path).expect()

@@ -65,6 +65,11 @@ def test_it_is_installed_from_the_marketplace(home: Home) -> None:
     assert (told["id"], told["version"], told["enabled"]) == (f"{PLUGIN}@tugtool", version, True)
 
 
+def test_an_installed_package_brings_it_along(home: Home) -> None:
+    home.run("tugcode", "plugin", "install").expect()
+    assert "implement" in details(home)["Skills"]
+
+
 def test_every_skill_agent_and_hook_is_found(home: Home) -> None:
     install(home, ROOT)
     told = details(home)

@@ -40,6 +40,11 @@ def test_every_skill_is_listed(home: Home) -> None:
     assert skills(home) == [f"{PLUGIN}:{name}" for name in folders]
 
 
+def test_an_installed_package_brings_it_along(home: Home) -> None:
+    home.run("tugcode", "plugin", "install", "--client", "codex").expect()
+    assert f"{PLUGIN}:implement" in skills(home)
+
+
 def test_a_skill_without_a_description_is_missed(home: Home, marketplace: Path) -> None:
     (marketplace / PLUGIN / "skills" / "merge" / "SKILL.md").write_text("---\nname: merge\n---\n")
     install(home, marketplace)

@@ -1,7 +1,8 @@
 """Claude Code carries out a plan of two steps by the implement skill, with a scripted model.
 
 The skill, the agents, the guard and `tugcode` are the real ones; in the second step agents try
-what their roles may not do, are refused, and get on with their work.
+what their roles may not do, are refused, and get on with their work. No session may leave a
+process behind or want further than loopback.
 """
 
 import json
@@ -18,7 +19,7 @@ from player import CONDUCTOR, cast
 from running import ROOT, Home
 from script import ACTORS, DISGUISE, MESSAGES, PLAN, TRACE
 from skill import last_object
-from stage import Repository, Used, transcript
+from stage import CAREFUL, LENIENT, Repository, Used, transcript
 
 ROLES = ("architect", "coder", "reviewer", "committer")
 STEPS = ["step-1", "step-2"]
@@ -43,11 +44,17 @@ class Run(NamedTuple):
         return steps
 
 
-def play(place: Path, marketplace: Path, endpoint: Endpoint) -> Run:
+def play(
+    place: Path,
+    endpoint: Endpoint,
+    marketplace: Path = ROOT,
+    *,
+    settings: dict[str, Any] = LENIENT,
+    rules: bool = True,
+) -> Run:
     """Install the plugin in a home of its own and let the client carry out the plan."""
     home = Home(place / "home", endpoint.url)
-    repository = Repository(place / "repository", home)
-    repository.allow_everything()
+    repository = Repository(place / "repository", home, settings=settings, rules=rules)
     home.run("claude", "plugin", "marketplace", "add", str(marketplace)).expect()
     home.run("claude", "plugin", "install", f"{PLUGIN}@tugtool").expect()
     told = home.run(
@@ -58,6 +65,8 @@ def play(place: Path, marketplace: Path, endpoint: Endpoint) -> Run:
         ANTHROPIC_API_KEY="placeholder",
     ).expect()
     events = [json.loads(line) for line in told.splitlines()]
+    assert home.lasting() == []
+    assert endpoint.knocks == []
     return Run(home, repository, endpoint, events, transcript(events))
 
 
@@ -66,7 +75,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     """The session that the tests look at; it takes place once."""
     place = tmp_path_factory.mktemp("play")
     with serving(cast(ROOT / PLUGIN, ACTORS)) as endpoint:
-        yield play(place, ROOT, endpoint)
+        yield play(place, endpoint)
 
 
 def test_the_session_ends_with_the_plan_done(run: Run) -> None:
@@ -160,12 +169,18 @@ def test_nothing_is_claimed_in_the_end(run: Run) -> None:
     assert [step["claimed_by"] for step in run.steps()] == [None, None]
 
 
-def test_no_process_is_left(run: Run) -> None:
-    assert run.home.lasting() == []
+def test_what_init_writes_suffices_where_edits_are_accepted(tmp_path: Path) -> None:
+    with serving(cast(ROOT / PLUGIN, ACTORS)) as endpoint:
+        run = play(tmp_path, endpoint, settings=CAREFUL)
+        assert endpoint.lost == []
+        assert [step["status"] for step in run.steps()] == ["completed", "completed"]
 
 
-def test_nobody_wanted_further_than_loopback(run: Run) -> None:
-    assert run.endpoint.knocks == []
+def test_without_it_agents_have_to_ask_before_they_look(tmp_path: Path) -> None:
+    with serving(cast(ROOT / PLUGIN, ACTORS)) as endpoint:
+        run = play(tmp_path, endpoint, settings=CAREFUL, rules=False)
+        assert [step["status"] for step in run.steps()] == ["in_progress", "pending"]
+        assert "requires approval" in next(each.told for each in run.used if each.failed)
 
 
 def test_without_the_hook_the_guard_is_missed(tmp_path: Path, marketplace: Path) -> None:
@@ -181,7 +196,6 @@ def test_a_hook_that_cannot_be_started_is_noticed(tmp_path: Path, marketplace: P
 
 def _unguarded(place: Path, marketplace: Path) -> None:
     with serving(cast(marketplace / PLUGIN, ACTORS)) as endpoint:
-        run = play(place, marketplace, endpoint)
+        run = play(place, endpoint, marketplace)
         assert run.refused() == []
         assert run.repository.contains(TRACE)
-        assert run.home.lasting() == []
