@@ -30,6 +30,7 @@ LAYERS = {
         "harmless",
         "jsontext",
         "nearest",
+        "objects",
         "people_errors",
         "plan.model",
         "spans",

@@ -49,13 +49,14 @@ def run(
     given: str | None = None,
     index: str | None = None,
     settings: Iterable[str] = (),
+    date: str | None = None,
     located_by_environment: bool = False,
 ) -> str:
     """Standard output of `git -C cwd arguments...`; refuses with what git said.
 
     `given` is its standard input, `index` a file to use in place of the working tree's index,
-    `settings` (`name=value`) hold for this run. The environment's location variables count only
-    where `located_by_environment` asks for them.
+    `settings` (`name=value`) hold for this run, `date` is that of what it commits. The
+    environment's location variables count only where `located_by_environment` asks for them.
     """
     done = attempt(
         *arguments,
@@ -63,6 +64,7 @@ def run(
         given=given,
         index=index,
         settings=settings,
+        date=date,
         located_by_environment=located_by_environment,
     )
     if done.status:
@@ -76,6 +78,7 @@ def attempt(
     given: str | None = None,
     index: str | None = None,
     settings: Iterable[str] = (),
+    date: str | None = None,
     located_by_environment: bool = False,
     started: Callable[[int], None] | None = None,
 ) -> Done:
@@ -86,6 +89,8 @@ def attempt(
     environment = _environment(located_by_environment)
     if index is not None:
         environment["GIT_INDEX_FILE"] = index
+    if date is not None:
+        environment.update(GIT_AUTHOR_DATE=date, GIT_COMMITTER_DATE=date)
     more = [word for setting in settings for word in ("-c", setting)]
     return _spawn(["git", *PLAIN, *more, "-C", cwd, *arguments], environment, given, started)
 

@@ -26,7 +26,8 @@ def bring_together(run: Run, store: Store, desk: Desk, rows: list[Row]) -> list[
         for commit in syncing.lacking(desk.path, list(known))
     ]
     if wanted:
-        syncing.merge(run.plan, wanted, at=desk.path)
+        done = [row for row in rows if row["commit_hash"]]
+        syncing.merge(run.plan, wanted, at=desk.path, done=done)
     return [str(each["step_anchor"]) for each in wanted]
 
 
