@@ -115,6 +115,7 @@ class Worker:
             lease_seconds=terms.lease_seconds,
             max_attempts=terms.max_attempts,
             holder_pid=os.getpid(),
+            begins=True,
         )
         data = state.claim(self.store, run.plan, request, copy=desk.copy(run.plan))
         return data if data["claimed"] else None
