@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 
-from tugtool import clock
+from tugtool import clock, guardian
 from tugtool.errors import CannotRun
 from tugtool.guardian import Guardian
 from tugtool.streams import Flow, Kept, Streams
@@ -130,7 +130,7 @@ class Child:
 
         thread = threading.Thread(target=self._reap, daemon=True)
         # Signals are for whoever waits in `poll`, not for this thread.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, guardian.SIGNALS)
         try:
             thread.start()
         finally:

@@ -98,6 +98,7 @@ def attempt(
 def patiently(
     *arguments: str,
     cwd: str,
+    given: str | None = None,
     seconds: float = 5,
     settings: Iterable[str] = (),
     started: Callable[[int], None] | None = None,
@@ -107,7 +108,7 @@ def patiently(
     from tugtool import clock
 
     for last in clock.tries(seconds):
-        done = attempt(*arguments, cwd=cwd, settings=settings, started=started)
+        done = attempt(*arguments, cwd=cwd, given=given, settings=settings, started=started)
         if last or not (done.status and _is_locked(done.said)):
             break
     if done.status:

@@ -14,6 +14,8 @@ from tugtool.errors import CannotRun
 
 #: It leads the group before the command is in it, and keeps its number from being used again.
 _GUARDIAN = "trap '' HUP INT QUIT TERM USR1 USR2 TSTP TTIN TTOU; read -r _; kill -KILL 0"
+#: All there are; asked for once, because each is looked up by its number.
+SIGNALS = signal.valid_signals()
 
 
 class Guardian:
@@ -24,7 +26,7 @@ class Guardian:
 
         ours, self._line = os.pipe()
         # From its first instant: it lives in the group, and what is sent there is not for it.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         try:
             self._shell = subprocess.Popen(
                 ["/bin/sh", "-c", _GUARDIAN],

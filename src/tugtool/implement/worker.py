@@ -117,7 +117,12 @@ class Worker:
             holder_pid=os.getpid(),
             begins=True,
         )
-        data = state.claim(self.store, run.plan, request, copy=desk.copy(run.plan))
+        # Its agents could be at work already, while the others' are.
+        self.store.is_urgent = True
+        try:
+            data = state.claim(self.store, run.plan, request, copy=desk.copy(run.plan))
+        finally:
+            self.store.is_urgent = False
         return data if data["claimed"] else None
 
     def _sit_down(self) -> None:

@@ -38,8 +38,7 @@ def complete(
         plan_ = record.plan_row(tx, plan)
         row, top = record.family(tx, plan, anchor)
         record.refuse_stale(plan, top, attempt)
-        if intent_at is not None:
-            _end_intent(tx, owner, intent_at)
+        _end_intent(tx, owner, intent_at)
         if row["status"] == "completed":
             return _answer(tx, plan, row, top, forced=0, again=True)
         record.refuse_stranger(plan, top, owner)
@@ -58,10 +57,11 @@ def complete(
         return _answer(tx, plan, done, top, forced=len(closed), again=False)
 
 
-def _end_intent(tx: Transaction, owner: str, created_at: str) -> None:
-    from tugtool.store import sql_commit  # Only for whoever commits.
+def _end_intent(tx: Transaction, owner: str, created_at: str | None) -> None:
+    if created_at is not None:
+        from tugtool.store import sql_commit  # Only for whoever commits.
 
-    tx.run(sql_commit.DROP_COMMIT_INTENT, owner=owner, created_at=created_at)
+        tx.run(sql_commit.DROP_COMMIT_INTENT, owner=owner, created_at=created_at)
 
 
 def _open_items(tx: Transaction, plan: str, row: Row) -> list[Row]:
