@@ -9,6 +9,7 @@ import pytest
 from conftest import Repo, git
 from racing import kill_all
 from state_fixtures import KEY
+from tugtool import git as our_git
 from tugtool.worktree import syncing
 from worktree_fixtures import Yard, crashed, fsck, process
 
@@ -208,6 +209,20 @@ def test_worktrees_that_need_the_same_have_the_same_merge(yard):
     assert messages == [f"Merge step-3 of {KEY}", f"Merge step-2 of {KEY}"]
     assert {"1", "2", "3"} <= set(os.listdir(paths[0]))
     fsck(yard.root)
+
+
+def test_a_sync_of_two_commits_starts_a_dozen_gits_at_most(spread, tmp_path, monkeypatch):
+    """Each is a process; what a plan with many dependencies costs is the number of them."""
+    yard, paths, commits = spread({"one": "1"}, {"two": "2"})
+    yard.commit(paths[2], {"own": "x"})
+    yard.ok("state", "claim", "work", at=paths[2])
+    gits = []
+    spawn = our_git._spawn
+    monkeypatch.setattr(
+        our_git, "_spawn", lambda argv, *rest: gits.append(argv) or spawn(argv, *rest)
+    )
+    assert len(yard.ok("worktree", "sync", at=paths[2])["merged"]) == len(commits)
+    assert len(gits) <= 12, gits
 
 
 def test_steps_far_behind_others_are_found_missing_too(yard, monkeypatch):
