@@ -251,7 +251,7 @@ def _finish(
     answer, failure = _complete(site, intent, made)
     if failure is None:
         crash.point("commit.completed")
-        intent.drop(site)
+        site.note.drop()
     else:
         # The intent stays: the next run completes the step with this commit.
         intent.leave(site)
@@ -292,6 +292,7 @@ def _complete(site: Site, intent: Intent, made: Commit) -> tuple[Data, TugError 
             copy=site.copy(plan),
             attempt=intent.attempt,
             commit=made.hash,
+            intent_at=intent.created_at,
         )
     except TugError as error:
         names = {"plan_path": plan, **record.names(anchor), "attempt": intent.attempt}
@@ -314,7 +315,10 @@ def _settle(site: Site, intent: Intent, made: Commit | None) -> Data:
             intent.leave(site)
             known = failure.code in REASONS
             raise _unfinished(site, intent, made, failure) if known else failure
-        intent.drop(site)
+        if failure is None:
+            site.note.drop()
+        else:
+            intent.drop(site)
         done = "finished: its step is completed" if failure is None else "left: its claim is over"
     said = f"an earlier commit for {intent.anchor} was {done}"
     return {"code": "W113", "severity": "warning", "message": said, "anchor": intent.anchor}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tugtool import base, git, holder, landed
+from tugtool import base, config, git, holder, landed
 from tugtool.errors import GitUnusable
 from tugtool.git_errors import InTheWay
 from tugtool.lingering import Note
@@ -96,8 +96,15 @@ def at_work(repo: Repository) -> Note:
     return Note(os.path.join(repo.common_dir, "tugtool", "worktrees.git"))
 
 
+#: Where git was found to be new enough: asked once, by however many worktrees.
+_fit: set[str] = set()
+
+
 def require_git() -> None:
     """E029: what is done here needs a git that is not too old."""
+    where = config.environment().get("PATH", "")
+    if where in _fit:
+        return
     version = git.version()
     if version is None:
         raise GitUnusable("it cannot be found")
@@ -105,6 +112,7 @@ def require_git() -> None:
     if tuple(numbers) < OLDEST_GIT:
         oldest = ".".join(map(str, OLDEST_GIT))
         raise GitUnusable(f"it is version {version}, and worktrees need {oldest} or newer")
+    _fit.add(where)
 
 
 def directory(repo: Repository) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tugtool import advancing, blend, crash, git, repository
+from tugtool import advancing, blend, crash, git, heads, repository
 from tugtool.errors import GitFailed, RepositoryError, listing
 from tugtool.git_errors import CommitRefused, DependencyConflict
 from tugtool.state.record import plan_row, storable
@@ -13,7 +13,7 @@ from tugtool.worktree import survey
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tugtool.store import Row, Store, Transaction
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _LISTING = ("rev-list", "--topo-order", "--reverse", "--stdin")
 #: So long another git may keep the index locked.
 LOCK_SECONDS = 5.0
+#: Of the steps that a dependency was built on, so many are asked about along with it.
+_MOST_AHEAD = 64
 
 
 def seen_missing(store: Store, plan: str, anchor: str, *, at: str) -> list[Data] | None:
@@ -42,7 +44,7 @@ def fits_afresh(store: Store, plan: str, anchor: str, *, top: str, start: str) -
     """Whether all that a step depends on could be merged where nothing has been done yet."""
     wanted = _missing(store, plan, [anchor], top=top, owner="", head=start)
     try:
-        _Preview(top, plan, start).run(wanted)
+        _Preview(top, plan, start, done_steps(store, plan)).run(wanted)
     except DependencyConflict:
         return False
     return True
@@ -53,17 +55,7 @@ def _missing(
 ) -> list[Data]:
     with store.read(plan) as tx:
         branches = {row["path"]: row["branch"] for row in tx.all(sql_git.WORKTREES)}
-        found: dict[str, Row] = {}
-        front = list(anchors)
-        while front:
-            rows = _needs(tx, front, owner)
-            lacking = _lacking(top, [row["commit_hash"] for row in rows.values()], head)
-            fresh = {a: row for a, row in rows.items() if a not in found}
-            fresh = {a: row for a, row in fresh.items() if row["commit_hash"] in lacking}
-            found |= fresh
-            # What those were built on counts too, unless their commits bring it along.
-            front = list(fresh)
-    order = _lacking(top, [row["commit_hash"] for row in found.values()], head)
+        found, order = _found(tx, list(anchors), top, owner, head)
     return [
         {
             "step_anchor": anchor,
@@ -73,6 +65,41 @@ def _missing(
         }
         for anchor, row in sorted(found.items(), key=lambda each: order[each[1]["commit_hash"]])
     ]
+
+
+def _found(
+    tx: Transaction, front: list[str], top: str, owner: str, head: str
+) -> tuple[dict[str, Row], dict[str, int]]:
+    """The steps whose commits are lacking, and the order of those commits."""
+    found: dict[str, Row] = {}
+    order: dict[str, int] = {}
+    asked: set[str] = set()
+    times = 0
+    while front:
+        rows = _needs(tx, front, owner)
+        commits = {row["commit_hash"] for row in rows.values()}
+        if not commits <= asked:
+            # Git takes as long to say it of one as of many: of those that come next, too.
+            asked, times = commits | _built_on(tx, list(rows), owner), times + 1
+            order = _lacking(top, sorted(asked), head)
+        fresh = {a: row for a, row in rows.items() if a not in found}
+        fresh = {a: row for a, row in fresh.items() if row["commit_hash"] in order}
+        found |= fresh
+        # What those were built on counts too, unless their commits bring it along.
+        front = list(fresh)
+    if times > 1:
+        order = _lacking(top, [row["commit_hash"] for row in found.values()], head)
+    return found, order
+
+
+def _built_on(tx: Transaction, front: list[str], owner: str) -> set[str]:
+    """The commits of the next steps behind these, a good many at most."""
+    seen: dict[str, Row] = {}
+    while front and len(seen) < _MOST_AHEAD:
+        rows = _needs(tx, front, owner)
+        front = [anchor for anchor in rows if anchor not in seen]
+        seen |= rows
+    return {row["commit_hash"] for row in seen.values()}
 
 
 def _needs(tx: Transaction, anchors: Iterable[str], owner: str) -> dict[str, Row]:
@@ -128,12 +155,11 @@ def sync(store: Store, plan: str, *, at: str, everything: bool = False) -> Data:
         wanted = done_elsewhere(store, plan, at=at)
     else:
         wanted = missing(store, plan, anchors, at=at)
-    head, end = merge(plan, wanted, at=at)
-    branch = git.attempt("symbolic-ref", "--quiet", "--short", "HEAD", cwd=at)
+    head, end = merge(plan, wanted, at=at, done=done_steps(store, plan) if wanted else ())
     return {
         "plan_path": plan,
         "worktree_path": at,
-        "branch_name": None if branch.status else branch.out.removesuffix("\n"),
+        "branch_name": heads.branch_of(at),
         "steps": anchors,
         "merged": wanted,
         "head": end,
@@ -164,10 +190,19 @@ def lacking(at: str, commits: Sequence[str]) -> list[str]:
     return sorted(order, key=lambda commit: order[commit])
 
 
-def merge(plan: str, wanted: list[Data], *, at: str) -> tuple[str, str]:
-    """Bring in commits, each with its step; all or nothing. What HEAD was, and what it is."""
-    head = git.run("rev-parse", "--verify", "HEAD^{commit}", cwd=at).strip()
-    end = _Preview(at, plan, head).run(wanted)
+def done_steps(store: Store, plan: str) -> list[Row]:
+    """The steps that have a commit, in the plan's order."""
+    with store.read(plan) as tx:
+        return [row for row in tx.all(sql.STEPS) if row["commit_hash"]]
+
+
+def merge(plan: str, wanted: list[Data], *, at: str, done: Sequence[Row] = ()) -> tuple[str, str]:
+    """Bring in commits, each with its step; all or nothing. What HEAD was, and what it is.
+
+    `done` are the plan's steps that have a commit, in its order.
+    """
+    head = heads.commit_of(at) or git.run("rev-parse", "--verify", "HEAD^{commit}", cwd=at).strip()
+    end = _Preview(at, plan, head, done).run(wanted) if wanted else head
     crash.point("sync.previewed")
     if end != head:
         _refuse_overwriting(at, head, end, wanted)
@@ -205,42 +240,85 @@ def _go(at: str, head: str, end: str) -> None:
 class _Preview:
     """The merges as commits that nothing leads to yet; the worktree is not touched."""
 
-    def __init__(self, top: str, plan: str, head: str) -> None:
+    def __init__(self, top: str, plan: str, head: str, done: Sequence[Row]) -> None:
         self.top, self.plan, self.head = top, plan, head
-        signing = git.attempt("config", "--type=bool", "--get", "commit.gpgSign", cwd=top)
-        self.sign = ["-S"] if signing.out.strip() == "true" else []
+        #: The plan's steps by their commits, in the plan's order.
+        self.done: dict[str, Row] = {}
+        for row in done:
+            self.done.setdefault(row["commit_hash"], row)
+        self._signing: list[str] | None = None
 
     def run(self, wanted: list[Data]) -> str:
         """The commit that has all of them."""
-        tips = self._tips([str(each["commit"]) for each in wanted])
+        anchors: dict[str, str] = {}
         for each in wanted:
-            if each["commit"] in tips:
-                self.head = self._with(str(each["commit"]), str(each["step_anchor"]))
+            anchors.setdefault(str(each["commit"]), str(each["step_anchor"]))
+        # Those that no other brings along, HEAD among them: the rest needs no merge of its own.
+        done = git.attempt("merge-base", "--independent", self.head, *anchors, cwd=self.top)
+        if done.status:
+            # One that git does not know is refused when its turn comes.
+            return self._one_by_one(anchors)
+        tips = done.out.split()
+        together = self._together(tips) if len(tips) > 2 else None
+        return together or self._one_by_one({c: a for c, a in anchors.items() if c in tips})
+
+    def _together(self, tips: list[str]) -> str | None:
+        """All of them, by a merge that is the same in every worktree; None if they conflict.
+
+        If each worktree merged in its own way, they would have ever more common ancestors
+        side by side, and git would merge those too, again and again, at every later merge.
+        """
+        order = list(self.done)
+        tips = sorted(tips, key=lambda tip: (order.index(tip) if tip in self.done else -1, tip))
+        dates = [str(self.done[tip]["completed_at"] or "") for tip in tips if tip in self.done]
+        end, *others = tips
+        for tip in others:
+            merged = (blend.commits if tip == others[-1] else blend.by_git)(self.top, end, tip)
+            if not merged.clean:
+                return None
+            anchor = self.done[tip]["anchor"] if tip in self.done else tip
+            end = self._commit(merged.tree, (end, tip), anchor, date=max(dates, default=""))
+        return end
+
+    def _one_by_one(self, anchors: Mapping[str, str]) -> str:
+        """What is here with one after the other: so it can be said which of them conflicts."""
+        for commit, anchor in anchors.items():
+            if not self._moved(commit, anchor):
+                self.head = self._with(commit, anchor)
         return self.head
 
-    def _tips(self, commits: list[str]) -> list[str]:
-        """Those that no other of them brings along: the rest needs no merge of its own."""
-        if len(commits) < 2:
-            return commits
-        done = git.attempt("merge-base", "--independent", *commits, cwd=self.top)
-        # One that git does not know is refused when its turn comes.
-        return commits if done.status else done.out.split()
+    def _moved(self, commit: str, anchor: str) -> bool:
+        """Whether one of the two has the other behind it, so that nothing is to be merged."""
+        kin = self._kin(commit, anchor)
+        if kin == self.head:
+            self.head = commit
+            return True
+        return kin == commit
 
-    def _with(self, commit: str, anchor: str) -> str:
+    def _kin(self, commit: str, anchor: str) -> str:
         kin = git.attempt("merge-base", self.head, commit, cwd=self.top)
         if kin.status:
             reason = "git has no common history of the two here"
             raise self._refusal(anchor, commit, reason)
-        if kin.out.strip() in (self.head, commit):
-            return commit if kin.out.strip() == self.head else self.head
+        return kin.out.strip()
+
+    def _with(self, commit: str, anchor: str) -> str:
         done = blend.commits(self.top, self.head, commit)
         if not done.clean:
             reason = done.refusal or "both changed the same lines"
             raise self._refusal(anchor, commit, reason, done.files)
+        return self._commit(done.tree, (self.head, commit), anchor)
+
+    def _commit(self, tree: str, parents: Sequence[str], anchor: str, *, date: str = "") -> str:
         message = f"Merge {anchor} of {' '.join(self.plan.split())}\n"
-        parents = ("-p", self.head, "-p", commit)
-        words_ = ("commit-tree", *self.sign, *parents, done.tree)
-        return git.run(*words_, cwd=self.top, given=message).strip()
+        words_ = ("commit-tree", *self._sign(), *(w for p in parents for w in ("-p", p)), tree)
+        return git.run(*words_, cwd=self.top, given=message, date=date or None).strip()
+
+    def _sign(self) -> list[str]:
+        if self._signing is None:
+            found = git.attempt("config", "--type=bool", "--get", "commit.gpgSign", cwd=self.top)
+            self._signing = ["-S"] if found.out.strip() == "true" else []
+        return self._signing
 
     def _refusal(
         self, anchor: str, commit: str, reason: str, files: Sequence[str] = ()
@@ -251,9 +329,11 @@ class _Preview:
 
 def _refuse_overwriting(top: str, head: str, end: str, wanted: list[Data]) -> None:
     """Uncommitted files that the merge would touch are named before it begins."""
+    changed = {entry[3:] for entry in survey.changes(top)}
+    if not changed:
+        return
     out = git.run("diff-tree", "-r", "-z", "--name-only", "--no-renames", head, end, cwd=top)
-    touched = set(out.split("\0"))
-    files = sorted({entry[3:] for entry in survey.changes(top)} & touched)
+    files = sorted(changed.intersection(out.split("\0")))
     if files:
         last = wanted[-1]
         raise DependencyConflict(
