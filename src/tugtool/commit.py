@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 
 from tugtool import crash, git, log, message, state, trailers, tree
-from tugtool.errors import GitFailed, TugError, quoted
-from tugtool.git_errors import CommitRefused
+from tugtool.errors import GitFailed, TugError
 from tugtool.intent import Intent
 from tugtool.state import record
 from tugtool.state_errors import NotOwner, WrongStatus
@@ -314,7 +313,7 @@ def _settle(site: Site, intent: Intent, made: Commit | None) -> Data:
         if failure is not None and failure.code not in OVER:
             intent.leave(site)
             known = failure.code in REASONS
-            raise _unfinished(site, intent, made, failure) if known else failure
+            raise intent.unfinished(site, made, failure) if known else failure
         if failure is None:
             site.note.drop()
         else:
@@ -322,17 +321,6 @@ def _settle(site: Site, intent: Intent, made: Commit | None) -> Data:
         done = "finished: its step is completed" if failure is None else "left: its claim is over"
     said = f"an earlier commit for {intent.anchor} was {done}"
     return {"code": "W113", "severity": "warning", "message": said, "anchor": intent.anchor}
-
-
-def _unfinished(site: Site, intent: Intent, made: Commit, failure: TugError) -> CommitRefused:
-    reason = (
-        f"has a commit whose step is not completed yet, {made.hash} for {intent.anchor}: "
-        f"{failure.message}"
-    )
-    hint = f"tugcode state show {quoted(intent.plan)}"
-    return CommitRefused(
-        site.top, reason, hint=hint, anchor=intent.anchor, commit=made.hash, cause=failure.code
-    )
 
 
 def _completed(site: Site, plan: str, anchor: str, step: _Step) -> Data:
