@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from lines import Line, sh
+from racing import until
 from terminals import Terminal, tugcode
 from tugtool import child
 from tugtool.cli.foreground import Foreground
@@ -112,7 +113,7 @@ def test_a_command_in_the_background_that_wants_the_terminal_waits_for_it(desk, 
     seen = shell_on(terminal, "bash")
     ours = shlex.join(tugcode(*EXEC, at=desk.red))
     seen.press(f"{ours} -- sh -c 'read -r word; echo got $word' &\n")
-    seen.until(lambda each: "Stopped" in poke(each))
+    until(lambda: "Stopped" in poke(seen), seconds=60)
     bring_to_front(seen)
     seen.press("harbour\n")
     seen.until_text("got harbour")

@@ -27,7 +27,7 @@ COPY = PlanCopy("race", "hash")
 
 def no_queue() -> None:
     """A fault to plant: everybody goes straight to SQLite."""
-    engine.queue.Queue.enter = engine.queue.Queue.leave = lambda self: None
+    engine.queue.Queue.enter = engine.queue.Queue.leave = lambda self, **how: None
 
 
 def plain_begin_without_queue() -> None:
