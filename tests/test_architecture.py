@@ -41,6 +41,7 @@ LAYERS = {
     ),
     "foundations": (
         "agent_settings",
+        "belonging",
         "child",
         "config",
         "crash",
@@ -98,6 +99,7 @@ LAYERS = {
 SIDEWAYS = {
     "agent_settings": ("config",),
     "agents": ("agents",),
+    "belonging": ("files", "repository"),
     "child": ("guardian", "streams"),
     "client_errors": ("errors",),
     "commit": ("intent", "log", "message", "state", "trailers", "tree", "worktree"),

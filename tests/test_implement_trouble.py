@@ -181,7 +181,7 @@ def test_a_coder_that_commits_by_itself_finds_its_work_in_the_steps_commit(play)
     [commit] = play.commits("step-1")
     assert "mine" in git("show", "--name-only", "--format=", commit, cwd=play.root).split()
     assert "my own" not in git("log", "--all", "--format=%s", cwd=play.root)
-    assert "moved HEAD" in play.artifacts("note")[0]["summary"]
+    assert "the coder committed" in play.artifacts("note")[0]["summary"]
 
 
 def test_what_an_agent_leaves_running_goes_with_it(play):

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tugtool.agent_settings import Agent, Tables
 
 CONFIG_PATH = ".tugtool/config.toml"
+#: Where worktrees lie, at the root of the main one.
+TREES_PATH = ".tugtree"
 LEVELS = ("lenient", "normal", "strict")
 #: Thirty years in seconds, a gigabyte in bytes: beyond it dates and integers overflow.
 MOST = 1_000_000_000

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tugtool.implement.casting import Reply
     from tugtool.implement.desk import Desk
     from tugtool.implement.run import Run
+    from tugtool.implement.untouched import Untouched
     from tugtool.plan.model import Step
     from tugtool.store import Store
 
@@ -30,6 +31,8 @@ class Seat:
 
     def __init__(self, run: Run, store: Store, desk: Desk, worker: int) -> None:
         self.run, self.store, self.desk, self.worker = run, store, desk, worker
+        #: The worktree's files as they are now, if an agent that changes nothing was the last.
+        self.held: Untouched | None = None
 
     def check(self) -> None:
         """Raise what keeps the work from going on."""
@@ -55,6 +58,10 @@ class Seat:
     def variables(self) -> dict[str, str]:
         """What an agent finds in its environment."""
         return {"TUGCODE_PLAN": self.run.plan, "TUGCODE_WORKTREE": self.desk.path}
+
+    def still_holds(self) -> bool:
+        """Whether what is worked on is still ours."""
+        return True
 
     def keep_text(self, summary: str, content: str) -> None:
         """Something that an agent wrote where it should not; nothing claimed, nothing kept."""
@@ -85,6 +92,11 @@ class Work(Seat):
         super().check()
         if not self.keeper.holds():
             raise Lost
+
+    def still_holds(self) -> bool:
+        """Whether what is worked on is still ours; the record is read for it."""
+        self.keeper.look(closely=True)
+        return self.keeper.standing == "held"
 
     def task(self, role: str, more: Mapping[str, object]) -> Data:
         """What an agent is given."""

@@ -6,7 +6,7 @@ import os
 
 from tugtool import crash, state
 from tugtool.errors import TugError
-from tugtool.implement import leaving, outlook, settling, step
+from tugtool.implement import leaving, outlook, premises, settling, step
 from tugtool.implement.desk import Desk
 from tugtool.implement.ends import Elsewhere, Failed, Lost, Parked, Stopped
 from tugtool.implement.seat import Work
@@ -112,6 +112,9 @@ class Worker:
 
     def _claim(self, desk: Desk) -> Data | None:
         run, terms = self.run, self.run.terms
+        if not premises.hold(run, desk):
+            self._stand_up(desk)
+            return None
         settling.settle(run, self.store, own=desk.owner)
         request = Request(
             desk.owner,
@@ -166,8 +169,9 @@ class Worker:
             done = step.carry_out(work)
         except Lost:
             # What lies there may be somebody else's now: another worktree for the next step.
-            work.tell("lost")
-            self.run.leave(work.anchor, "the claim was taken away")
+            why = leaving.how_lost(work)
+            work.tell("lost", reason=why)
+            self.run.leave(work.anchor, why)
             leaving.save_lost(work)
             self._stand_up(work.desk)
         except Elsewhere as end:
@@ -234,7 +238,7 @@ class Worker:
                 raise
             free = False
         work.tell(event, reason=reason)
-        if not free:
+        if not free or work.desk.trouble() is not None:
             self._stand_up(work.desk)
 
     def _stand_up(self, desk: Desk) -> None:
