@@ -100,7 +100,7 @@ SIDEWAYS = {
     "agent_settings": ("config",),
     "agents": ("agents",),
     "belonging": ("files", "repository"),
-    "child": ("guardian", "streams"),
+    "child": ("config", "guardian", "streams"),
     "client_errors": ("errors",),
     "commit": ("intent", "log", "message", "state", "trailers", "tree", "worktree"),
     "implement": ("implement",),

@@ -32,6 +32,8 @@ GIT_LOCATION_VARIABLES = (
     "GIT_CEILING_DIRECTORIES",
 )
 
+#: By which an agent's processes are found when it has ended; it means nothing else.
+MARKS_VARIABLE = "TUGCODE_MARKS"
 ROLE_VARIABLE = "TUGCODE_ROLE"
 
 #: Every variable that changes what Tugtool does.
@@ -158,6 +160,13 @@ class Settings:
 def environment() -> Mapping[str, str]:
     """The environment, for whoever starts another program."""
     return os.environ
+
+
+def marked(given: Mapping[str, str] | None, mark: str) -> dict[str, str]:
+    """An environment whose processes can be told by the mark; those of others stay in it."""
+    env = dict(environment() if given is None else given)
+    env[MARKS_VARIABLE] = f"{env.get(MARKS_VARIABLE, '')} {mark}".strip()
+    return env
 
 
 def git_location_is_forced() -> bool:

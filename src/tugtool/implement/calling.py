@@ -96,7 +96,7 @@ def _output(seat: Seat, part: Part, task: Data) -> bytes:
     env = part.environment(seat.variables())
     streams = Streams.keep(head=0, tail=answers.MOST_BYTES, given=casting.prompt(part.role, task))
     try:
-        running = child.start(part.argv, cwd=seat.desk.path, env=env, streams=streams)
+        running = child.start(part.argv, cwd=seat.desk.path, env=env, streams=streams, marks=True)
     except CannotRun as error:
         raise Unusable(error.message) from error
     try:
