@@ -10,7 +10,7 @@ import os
 
 from tugtool import base, crash, holder, jsontext, landed, salvage, state
 from tugtool import init as setup
-from tugtool.errors import TugError
+from tugtool.errors import TugError, quoted
 from tugtool.git_errors import NotMade
 from tugtool.plan import fingerprint
 from tugtool.state import record
@@ -287,7 +287,13 @@ class _Making:
     def _verify(self) -> None:
         adding.verify(self.repo, self.path, self.branch, self.start)
         if _plan_differs(self.path, self.order):
-            raise NotMade(self.path, reason="its copy of the plan has another text")
+            key = self.order.file.key
+            reason = (
+                f"its copy of the plan has another text: {key}, from {self.onto}, is not what was "
+                f"agreed; tugcode state diff {quoted(key)} shows what changed, and whoever means "
+                f"it records it with tugcode state init {quoted(key)}"
+            )
+            raise NotMade(self.path, reason=reason)
 
     def _init(self) -> None:
         order, key = self.order, self.order.file.key

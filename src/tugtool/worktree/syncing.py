@@ -41,11 +41,34 @@ def missing(store: Store, plan: str, anchors: Iterable[str], *, at: str) -> list
 def fits_afresh(store: Store, plan: str, anchor: str, *, top: str, start: str) -> bool:
     """Whether all that a step depends on could be merged where nothing has been done yet."""
     wanted = _missing(store, plan, [anchor], top=top, owner="", head=start)
+    if _is_clean(plan, wanted, top=top, head=start):
+        return True
+    return resolved(store, plan, wanted, top=top, head=start) is not None
+
+
+def _is_clean(plan: str, wanted: list[Data], *, top: str, head: str) -> bool:
     try:
-        _Preview(top, plan, start).run(wanted)
+        _Preview(top, plan, head).run(wanted)
     except DependencyConflict:
         return False
     return True
+
+
+def resolved(
+    store: Store, plan: str, wanted: list[Data], *, top: str, head: str
+) -> list[Data] | None:
+    """What to merge where the wanted conflict: first a branch on which somebody resolved that."""
+    with store.read(plan) as tx:
+        names = [f"refs/heads/{row['branch']}" for row in tx.all(sql_git.WORKTREES_OF)]
+    if not names:
+        return None
+    form = "--format=%(objectname) %(refname:lstrip=2)"
+    for line in git.run("for-each-ref", form, *names, cwd=top).splitlines():
+        tip, _, branch = line.partition(" ")
+        both: list[Data] = [{"step_anchor": branch, "commit": tip}, *wanted]
+        if _is_clean(plan, both, top=top, head=head):
+            return both
+    return None
 
 
 def _missing(
@@ -113,10 +136,13 @@ def _unknown(top: str, commits: Iterable[str]) -> set[str]:
     return {line.split()[0] for line in listed.splitlines() if line.endswith(" missing")}
 
 
-def sync(store: Store, plan: str, *, at: str, everything: bool = False) -> Data:
+def sync(
+    store: Store, plan: str, *, at: str, everything: bool = False, by_resolutions: bool = False
+) -> Data:
     """Merge what the steps that the worktree holds depend on, or every completed step's commit.
 
-    All of it, or nothing.
+    All of it, or nothing. `by_resolutions`: where they conflict, and a branch of the plan has
+    them resolved, with that branch.
     """
     survey.require_git()
     owner = storable(at)
@@ -128,7 +154,13 @@ def sync(store: Store, plan: str, *, at: str, everything: bool = False) -> Data:
         wanted = done_elsewhere(store, plan, at=at)
     else:
         wanted = missing(store, plan, anchors, at=at)
-    head, end = merge(plan, wanted, at=at)
+    try:
+        head, end = merge(plan, wanted, at=at)
+    except DependencyConflict:
+        others = resolved(store, plan, wanted, top=at, head="HEAD") if by_resolutions else None
+        if others is None:
+            raise
+        head, end = merge(plan, others, at=at)
     branch = git.attempt("symbolic-ref", "--quiet", "--short", "HEAD", cwd=at)
     return {
         "plan_path": plan,
