@@ -42,10 +42,11 @@ def warnings(told: list[dict]) -> str:
     return "\n".join(each["message"] for each in told if each["event"] == "warning")
 
 
-def test_a_worktree_whose_git_file_was_removed_gets_it_back_and_the_agent_is_told(play):
+@pytest.mark.parametrize("more", ["", "; git add -A; git commit -qm x; git reset -q --hard; true"])
+def test_a_worktree_whose_git_file_was_removed_gets_it_back_and_the_agent_is_told(play, more):
     play = play()
     before = of_main(play)
-    acts = [{"write": "work.txt", "text": "x"}, {"run": "rm .git"}]
+    acts = [{"write": "work.txt", "text": "x"}, {"run": f"rm .git{more}"}]
     play.rules({"role": "coder", "step": "step-2", "try": 1, "do": acts})
     status, told = play.run()
     assert (status, told[-1]["status"]) == (0, "done")

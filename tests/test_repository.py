@@ -471,6 +471,15 @@ def test_an_unusual_configuration_needs_git(repo, no_git, value):
         repository.discover(str(repo.path))
 
 
+def test_a_ceiling_that_agents_have_from_us_leaves_nothing_to_ask_git(repo, no_git, monkeypatch):
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(repo.path / ".tugtree"))
+    no_git()
+    assert repository.discover(str(repo.path)).root == str(repo.path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(repo.path.parent))
+    with pytest.raises(GitUnusable):
+        repository.discover(str(repo.path))
+
+
 def test_git_in_a_worktree_that_lost_its_git_file_does_not_work_on_the_main_one(repo):
     at = repo.path / ".tugtree" / "lost" / "deep"
     at.mkdir(parents=True)

@@ -171,7 +171,10 @@ def marked(given: Mapping[str, str] | None, mark: str) -> dict[str, str]:
 
 def git_location_is_forced() -> bool:
     """Whether the environment tells git where its repository is."""
-    return any(name in os.environ for name in GIT_LOCATION_VARIABLES)
+    names = [name for name in GIT_LOCATION_VARIABLES if name in os.environ]
+    # As agents have it from us: only that what lies among worktrees is not the main one.
+    ours = os.environ.get("GIT_CEILING_DIRECTORIES", "").endswith(f"/{TREES_PATH}")
+    return bool(names) and not (ours and names == ["GIT_CEILING_DIRECTORIES"])
 
 
 def has_attempt() -> bool:

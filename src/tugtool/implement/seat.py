@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from tugtool import keeping, state
 from tugtool.implement.ends import Lost, Stopped
 from tugtool.keeping import Keeper
@@ -57,7 +59,12 @@ class Seat:
 
     def variables(self) -> dict[str, str]:
         """What an agent finds in its environment."""
-        return {"TUGCODE_PLAN": self.run.plan, "TUGCODE_WORKTREE": self.desk.path}
+        return {
+            "TUGCODE_PLAN": self.run.plan,
+            "TUGCODE_WORKTREE": self.desk.path,
+            # Without its .git, git would work on the main worktree from in there.
+            "GIT_CEILING_DIRECTORIES": os.path.dirname(self.desk.path),
+        }
 
     def still_holds(self) -> bool:
         """Whether what is worked on is still ours."""
