@@ -241,6 +241,22 @@ def test_what_earlier_agents_of_the_step_left_uncommitted_comes_back(play):
     aftermath(play, told)
 
 
+def test_what_an_earlier_try_left_uncommitted_comes_back_and_is_taken_up(play):
+    play = play("1 t", "2 t < 1")
+    spoil = "git reset --quiet --hard HEAD~1; git clean -qfd"
+    half = [{"write": "half.txt", "text": "half\n"}, {"die": "KILL"}]
+    play.rules(
+        {"role": "coder", "step": "step-2", "attempt": 1, "try": 1, "do": half},
+        {"role": "coder", "step": "step-2", "attempt": 1, "try": 2, "do": [{"run": spoil}]},
+    )
+    status, told = play.run()
+    assert (status, len(failed(told))) == (0, 2)
+    [commit] = play.commits("step-2")
+    names = git("ls-tree", "-r", "--name-only", commit, cwd=play.root).split()
+    assert {"half.txt", "scripted/step-1.txt"} <= set(names)
+    aftermath(play, told)
+
+
 def test_what_cannot_be_kept_is_left_where_it_is_and_the_branch_is_put_back(play):
     play = play("1 t", "2 t < 1")
     nested = "git init --quiet nested; cd nested; echo x > f; git add f; git commit --quiet -m n"

@@ -38,16 +38,17 @@ class Guard:
         self.branch, self.head = seat.desk.head()
         self.plan = seat.desk.read_plan(seat.run.plan)
         self.looks = rules.ROLES[role].edits == rules.NOTHING
-        # Whoever changed nothing before this one has left what was held then.
-        held, seat.held = None if self.looks else seat.held, None
-        self.files = held or Untouched(seat.desk)
+        # Nobody has worked yet, or whoever did changed nothing: then it is known what is there.
+        known = not self.looks and (seat.is_fresh or seat.held is not None)
+        self.files = seat.held if known else Untouched(seat.desk)
+        seat.held, seat.is_fresh = None, seat.is_fresh and self.looks
 
     def restore(self) -> str | None:
         """Put back what the agent may not change; what it has to be told, if anything."""
         unmarked = self._put_marker_back()
         moved = self._put_head_back()
         plan = self._put_plan_back()
-        if not self.looks:
+        if not self.looks or self.files is None:
             return unmarked or moved or plan
         files = self._put_files_back(self.files)
         self.seat.held = self.files

@@ -61,8 +61,11 @@ def branch_back(desk: Desk, branch: str, head: str) -> None:
     git.patiently(*words, cwd=desk.repo.root)
 
 
-def rewind(desk: Desk, branch: str | None, head: str, before: Untouched) -> None:
-    """Make branch, index and files what they were; whoever calls has kept what is there now."""
+def rewind(desk: Desk, branch: str | None, head: str, before: Untouched | None) -> None:
+    """Make branch, index and files what they were; whoever calls has kept what is there now.
+
+    None: nothing lay there but what was committed.
+    """
     said = ("-m", "tugcode: implement")
     if branch is not None:
         git.run("symbolic-ref", *said, "HEAD", f"refs/heads/{branch}", cwd=desk.path)
@@ -73,6 +76,9 @@ def rewind(desk: Desk, branch: str | None, head: str, before: Untouched) -> None
     git.patiently("reset", "--quiet", "--hard", cwd=desk.path)
     for name in _UNDER_WAY:
         shutil.rmtree(os.path.join(desk.git_dir, name), ignore_errors=True)
+    if before is None:
+        desk.clear()
+        return
     for _ in range(_ROUNDS):
         changes = before.changes()
         if not changes:

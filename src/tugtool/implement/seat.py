@@ -35,6 +35,8 @@ class Seat:
         self.run, self.store, self.desk, self.worker = run, store, desk, worker
         #: The worktree's files as they are now, if an agent that changes nothing was the last.
         self.held: Untouched | None = None
+        #: Whether nothing lies there but what is committed, because nobody has worked on it yet.
+        self.is_fresh = False
 
     def check(self) -> None:
         """Raise what keeps the work from going on."""
@@ -83,6 +85,7 @@ class Work(Seat):
         self.anchor: str = claim["anchor"]
         self.attempt: int = claim["attempt"]
         self.claim = claim
+        self.is_fresh = claim.get("previous_attempt", True) is None
         self.title: str = claim["step_title"]
         self.step: Step = run.steps[self.anchor]
         self.keeper = Keeper(
