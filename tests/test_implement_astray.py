@@ -11,6 +11,12 @@ from test_implement_guard import failed, kept
 
 OWN = "rm .git; git init --quiet; git add -A; git commit --quiet -m own"
 
+#: Another repository, which has nothing that is not committed.
+ALIEN = (
+    "git init --quiet ../../../alien; cp -R [a-z]* ../../../alien/; cd ../../../alien; "
+    "git add -A; git commit --quiet -m alien; cd $OLDPWD; echo gitdir: ../../../alien/.git > .git"
+)
+
 
 @pytest.fixture
 def play(play):
@@ -66,7 +72,7 @@ def test_a_worktree_whose_git_file_was_removed_gets_it_back_and_the_agent_is_tol
         ('cd ../..; rm -rf "$OLDPWD"', "its directory is gone"),
         ("git worktree remove --force .", "its directory is gone"),
         ("rm -r $(git rev-parse --git-dir)", "git does not know it as a worktree any more"),
-        ("git init --quiet ../../../alien; echo gitdir: ../../../alien/.git > .git", "leads to"),
+        (ALIEN, "its .git leads to another repository"),
     ],
 )
 @pytest.mark.parametrize("role", ["coder", "reviewer"])
@@ -94,16 +100,17 @@ def test_a_worktree_that_is_none_any_more_is_left_and_its_step_done_elsewhere(
     assert play.held() == []
 
 
-def test_what_lies_in_a_repository_of_an_agents_own_stays_there_and_is_named(play):
+@pytest.mark.parametrize("line", [OWN, ALIEN])
+def test_what_lies_in_a_repository_of_an_agents_own_stays_there_and_is_named(play, line):
     play = play("1 t")
-    acts = [{"write": "work.txt", "text": "x"}, {"run": OWN}]
+    acts = [{"write": "work.txt", "text": "x"}, {"run": line}]
     play.rules({"role": "coder", "attempt": 1, "do": acts})
     status, told = play.run()
     assert status == 0
     first = Path(next(each for each in told if each["event"] == "worktree")["worktree_path"])
     assert (first / "work.txt").read_text() == "x"
     assert f"the work on step-1 stays in {first}" in warnings(told)
-    assert git("log", "--format=%s", cwd=first) == "own\n"
+    assert git("log", "--format=%s", cwd=first) == ("own\n" if line == OWN else "alien\n")
     assert kept(play) == []
     # Nor does a later run take it for a worktree.
     play.ok("state", "reopen", "work", "step-1", "--reason", "again")

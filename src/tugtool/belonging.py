@@ -26,6 +26,12 @@ def home(common_dir: str, path: str) -> str | None:
     return next((each for each in every if _leads_back(each, path)), None)
 
 
+def is_linked(path: str) -> bool:
+    """Whether the `.git` there leads to a directory of git's that leads back."""
+    told = _led_to(path)
+    return told is not None and _leads_back(told, path)
+
+
 def trouble(common_dir: str, path: str) -> str | None:
     """Why nothing of git's may be run in a worktree of the repository; None: all is well."""
     if not os.path.isdir(path):
