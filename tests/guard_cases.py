@@ -190,6 +190,7 @@ MAY_NOT = [
         "sed -i s/a/b/ .tugtool/config.toml",
         "tee .tugtool/config.toml",
         "gh pr merge 12",
+        "make" + " x" * 1000,
     ),
 ]
 #: Never right, whoever does it; and what whoever has no role is free to do.

@@ -33,6 +33,7 @@ LAYERS = {
         "harmless",
         "jsontext",
         "nearest",
+        "objects",
         "people_errors",
         "plan.model",
         "role_errors",

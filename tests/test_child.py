@@ -14,7 +14,7 @@ import pytest
 from lines import FAMILY, PATIENCE_SECONDS, Line, sh
 from tugtool import child, guardian
 from tugtool.errors import CannotRun
-from tugtool.streams import Kept, Streams
+from tugtool.streams import Flow, Kept, Streams
 
 
 @pytest.fixture
@@ -296,6 +296,25 @@ def test_an_exception_in_between_stops_the_command(tmp_path, line):
     with pytest.raises(ZeroDivisionError):
         fail()
     line.ended()
+
+
+def test_nobody_rings_any_more_once_a_command_has_ended(tmp_path, monkeypatch):
+    # Whoever did would write into a file of somebody else's that has got the same number.
+    ring, groups, rung = Flow.ring, [], []
+
+    def late(flow):
+        while guardian.members(groups[0]):
+            pass
+        ring(flow)
+        rung.append(flow)
+
+    monkeypatch.setattr(Flow, "ring", late)
+    streams = Streams.keep()
+    running = child.start(["true"], cwd=str(tmp_path), streams=streams, before=groups.append)
+    while running._raw is None:
+        pass
+    assert running.wait()
+    assert len(rung) == 1
 
 
 def test_nothing_stays_open_after_a_command(tmp_path):

@@ -17,6 +17,9 @@ from tugtool import crash
 POINTS = [name for name in crash.POINTS if name.startswith("commit.")]
 #: From these on, git has the commit.
 COMMITTED = ("commit.committed", "commit.completed")
+#: There the step is completed and its intent gone, all at once.
+LAST = "commit.completed"
+UNFINISHED = [name for name in POINTS if name != LAST]
 LIMITS = {"plain": "", "rotating": "[log]\nmax_lines = 2\n"}
 
 
@@ -85,7 +88,7 @@ def test_the_same_command_again_ends_as_without_the_crash(
 ):
     b = begun(bench, limits)
     b.crash(point, "step-2")
-    assert len(b.intents()) == 1
+    assert len(b.intents()) == (point != LAST)
     again = b.commit_json("step-2")
     assert again.status == 0
     same(ended(b), uncrashed(limits), str(b.repo.path), str(tmp_path / "uncrashed"))
@@ -95,7 +98,7 @@ def test_the_same_command_again_ends_as_without_the_crash(
     assert not (b.repo.path / ".git/worktrees/red/tugtool-index").exists()
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", UNFINISHED)
 def test_a_commit_for_another_step_first_brings_the_earlier_one_to_its_end(bench, point):
     b = begun(bench, "rotating")
     b.crash(point, "step-2")
@@ -114,6 +117,15 @@ def test_a_commit_for_another_step_first_brings_the_earlier_one_to_its_end(bench
         assert text.count(f"**{step}: Part") == 1
 
 
+def test_a_crash_after_the_step_is_completed_leaves_nothing_to_mend(bench):
+    b = begun(bench, "rotating")
+    b.crash(LAST, "step-2")
+    assert (b.step("step-2")["status"], b.intents()) == ("completed", [])
+    assert b.step("step-2")["commit_hash"] == b.head()
+    assert b.commit_json("step-3").codes == []
+    assert len(b.commits()) == 3
+
+
 @pytest.mark.parametrize(
     ("first", "second"), [*zip(POINTS, POINTS, strict=True), *itertools.pairwise(POINTS)]
 )
@@ -126,7 +138,7 @@ def test_a_crash_after_a_crash_is_mended_too(bench, first, second):
     assert (len(b.commits()), b.intents()) == (2, [])
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", UNFINISHED)
 def test_settle_finishes_or_undoes_without_another_commit(bench, point):
     """What other commands call to mend what they find."""
     from tugtool import commit, repository

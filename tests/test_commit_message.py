@@ -1,9 +1,11 @@
 """The message of a step's commit: nobody but us writes its trailers, and no word gets lost."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from commit_fixtures import LOG
-from tugtool import message, trailers
+from tugtool import git, message, trailers
 from tugtool.git_errors import MessageRefused
 
 OURS = trailers.written(".tugtool/tugplan-x.md", "step-1", plan_hash="0123456789abcdef", attempt=2)
@@ -98,6 +100,18 @@ def test_the_words_are_kept_as_they_are_and_our_trailers_come_last(bench, text):
     ours = "\n".join(b.set_of("step-1"))
     assert b.git("cat-file", "commit", "HEAD").split("\n\n", 1)[1] == f"{text}\n\n{ours}\n"
     assert b.trailers() == b.set_of("step-1")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.text(st.sampled_from("a# :-\t>"), max_size=12), min_size=1, max_size=6))
+def test_what_is_taken_for_plain_git_reads_as_we_do(lines):
+    try:
+        text = message.composed(message.checked("\n".join(lines)), OURS, cwd="/")
+    except MessageRefused:
+        return
+    words = ("interpret-trailers", "--parse", "--no-divider")
+    found = git.run(*words, cwd="/", given=text, settings=trailers.SETTINGS).splitlines()
+    assert [line for line in found if line.startswith("Tug-")] == OURS.splitlines()
 
 
 def test_line_ends_are_made_plain_and_blank_lines_around_dropped(bench):

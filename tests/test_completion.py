@@ -103,7 +103,8 @@ def test_an_option_is_not_offered_twice(complete, words, gone):
 
 
 def test_a_command_without_arguments_left_offers_its_options_instead_of_files(complete):
-    assert list(complete("init", "")) == ["--check", "--json", "--directory", "--help"]
+    options = ["--check", "--claude", "--json", "--directory", "--help"]
+    assert list(complete("init", "")) == options
     assert complete("init", "--", "") == {}
 
 

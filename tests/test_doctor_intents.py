@@ -12,7 +12,7 @@ from doctor_fixtures import Clinic, harmless
 from racing import kill_all
 from state_fixtures import KEY
 from test_commit_crash import COMMITTED, LIMITS, begun, ended, same
-from test_commit_crash import POINTS as COMMIT_POINTS
+from test_commit_crash import UNFINISHED as COMMIT_POINTS
 from tugtool import crash
 from worktree_fixtures import crashed, fsck
 
@@ -47,7 +47,7 @@ def test_a_commit_that_was_killed_is_finished_or_undone_as_git_says(bench, point
     after = ended(b)
     assert after["intents"] == []
     if point in COMMITTED:
-        assert "finished: its step is completed" in finding["outcome"] or point == COMMITTED[-1]
+        assert "finished: its step is completed" in finding["outcome"]
         assert b.step("step-2")["status"] == "completed"
         assert b.step("step-2")["commit_hash"] == b.head()
         assert after["status"] == ""
@@ -56,6 +56,12 @@ def test_a_commit_that_was_killed_is_finished_or_undone_as_git_says(bench, point
         assert b.entries() == entries
         assert after == before
     assert not list((b.repo.path / ".git/worktrees/red").glob("tugtool-index*"))
+    assert intents(b) == []
+
+
+def test_a_commit_that_was_killed_once_its_step_was_completed_leaves_nothing_to_find(bench):
+    b = begun(bench, "plain")
+    b.crash("commit.completed", "step-2")
     assert intents(b) == []
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from conftest import Repo, git
 from tugtool import git as our_git
-from tugtool import heads
+from tugtool import heads, repository
+from tugtool.errors import Unreadable
 
 
 @pytest.fixture
@@ -30,6 +31,24 @@ def test_a_branch_a_linked_worktree_and_a_detached_head(repo, tmp_path, no_git):
     assert heads.commit_of(str(side)) == head(side) != head(repo.path)
     git("checkout", "--quiet", "--detach", "HEAD~1", cwd=side)
     assert heads.commit_of(str(side)) == head(side) == head(repo.path)
+
+
+def test_the_branch_is_told_along_with_the_commit(repo, tmp_path, no_git):
+    side = repo.linked(tmp_path / "side", "deep/er")
+    own, shared = repository.git_dir(str(side)), str(repo.path / ".git")
+    assert heads.branch_of(str(side)) == "deep/er"
+    assert heads.read(own, shared) == ("deep/er", head(side))
+    git("checkout", "--quiet", "--detach", cwd=side)
+    assert heads.branch_of(str(side)) is None
+    assert heads.read(own, shared) == (None, head(side))
+
+
+def test_a_branch_that_only_git_can_read_is_asked_for(repo):
+    # As it looks where refs are kept in tables; this git knows none and finds no branch.
+    (repo.path / ".git" / "HEAD").write_text("ref: refs/heads/.invalid\n")
+    with pytest.raises(Unreadable):
+        heads.read(str(repo.path / ".git"), str(repo.path / ".git"))
+    assert heads.branch_of(str(repo.path)) is None
 
 
 def test_packed_refs_count_where_no_loose_one_stands_before_them(repo, tmp_path, no_git):

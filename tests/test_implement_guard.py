@@ -181,3 +181,15 @@ def test_looking_at_the_plan_is_free_for_every_agent(play):
     play.rules(*({"role": role, "do": [{"run": run}]} for role in ROLES))
     status, told = play.run()
     assert (status, failed(told)) == (0, [])
+
+
+def test_a_repository_that_a_reviewer_made_stays_where_it_is_and_is_told_of(play):
+    play = play("1 t")
+    make = "git init -q nested && cd nested && echo x > x && git add x && git commit -q -m x"
+    play.rules({"role": "reviewer", "try": 1, "do": [{"run": make}]})
+    _, told = play.run()
+    assert failed(told)[0] == (
+        "it changed files, and they cannot be put back: nested is a repository of its own, "
+        "which no commit can hold"
+    )
+    assert (play.trees()[0] / "nested" / "x").exists()

@@ -33,7 +33,8 @@ RULES = (
 @pytest.fixture
 def play(play):
     made = play(*LINES)
-    made.cast("coder", "reviewer", workers=2)
+    # Agents that wait for each other do not wait for ever where something is wrong.
+    made.cast("coder", "reviewer", more="timeout_seconds = 60\ntries = 1", workers=2)
     made.rules(*RULES)
     return made
 

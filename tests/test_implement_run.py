@@ -1,11 +1,16 @@
 """A plan is carried out by scripted agents: what goes well, and what is said of it."""
 
 import json
+import os
+import shutil
+from collections import Counter
 
 import pytest
 
 from conftest import git
 from implement_fixtures import kinds
+from tugtool.git_errors import NotMade
+from tugtool.worktree import building
 
 
 @pytest.mark.parametrize("workers", [1, 4])
@@ -239,3 +244,70 @@ def test_workers_for_whom_there_is_no_step_make_no_worktree(play):
     play.finished()
     # One, unless another looked just when the first was between two steps.
     assert len(play.trees()) < 3
+
+
+@pytest.fixture
+def started(play, tmp_path, monkeypatch):
+    """Every git that is started from now on, as the words it was given."""
+    real, log = shutil.which("git"), tmp_path / "gits"
+    wrapper = tmp_path / "bin" / "git"
+    wrapper.parent.mkdir()
+    wrapper.write_text(f'#!/bin/sh\necho "$*" >>"{log}"\nexec "{real}" "$@"\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{wrapper.parent}{os.pathsep}{os.environ['PATH']}")
+
+    def read() -> list[str]:
+        found = log.read_text().splitlines() if log.exists() else []
+        log.unlink(missing_ok=True)
+        # Of git's own children we know nothing: they are started by their whole path.
+        return found
+
+    return read
+
+
+def test_a_step_starts_six_gits(play, started):
+    """Each is a process, and what a run costs is the number of them."""
+    lines = ("1", "2", "3", "4")
+    play = play(*lines, "5 < 1 2 3 4")
+    play.cast("coder", "reviewer")
+    assert play.run("--workers", 1)[0] == 0
+    own = [line for line in started() if "/.tugtree/" in line.partition(" -C ")[2]]
+    steps = len(lines) + 1
+    # Beside them, what is looked at once for the whole worktree.
+    counts = Counter(line.partition(" -C ")[2].split()[1] for line in own)
+    # The scripted summary looks like a trailer: only then git is asked about the message.
+    assert counts.pop("interpret-trailers") == steps
+    # An add and a status hold what is there, while the reviewer looks, and show that it stays.
+    assert counts.total() <= 6 * steps + 3, counts
+    assert (counts["commit"], counts["add"], counts["merge"]) == (steps, 2 * steps, 0)
+
+
+def test_worktrees_that_are_needed_at_once_are_made_in_one_go(play, started):
+    play = play("1", "2", "3", "4 < 1 2 3")
+    play.cast("coder", "reviewer")
+    status, told = play.run("--workers", 3)
+    assert status == 0
+    made = [each for each in told if each["event"] == "worktree"]
+    assert len(made) == len(play.trees()) == 3
+    gits = started()
+    assert sum(" worktree list " in line for line in gits) <= 1, gits
+    assert sum(" update-ref " in line and "--stdin" in line for line in gits) == 1
+    play.finished(told)
+
+
+def test_where_there_is_room_for_one_worktree_the_run_goes_on_with_it(play, monkeypatch):
+    play = play("1", "2", "3")
+    made = []
+
+    def failing(repo, path, branch):
+        made.append(path)
+        if len(made) > 1 and len(made) != 3:
+            raise NotMade(path, reason="the disk is full")
+        directory(repo, path, branch)
+
+    directory = building.adding.directory
+    monkeypatch.setattr(building.adding, "directory", failing)
+    told = play.run("--workers", 3)[1]
+    assert set(play.steps().values()) == {"completed"}
+    assert len(play.trees()) == 1
+    assert [each["event"] for each in told].count("completed") == 3

@@ -148,6 +148,68 @@ def _interrupt_when_waiting(threads: int) -> None:
     signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
 
 
+def test_threads_come_in_the_order_in_which_they_asked_and_who_hurries_first(tmp_path):
+    path, order, threads = str(tmp_path / "state.lock"), [], []
+    holds = Queue(path, busy_seconds=60)
+    holds.enter()
+
+    def ask(name: str) -> None:
+        queue = Queue(path, busy_seconds=60)
+        queue.enter(first=name == "hurried")
+        order.append(name)
+        queue.leave()
+
+    for number, name in enumerate(["one", "two", "hurried"], 1):
+        threads.append(threading.Thread(target=ask, args=(name,)))
+        threads[-1].start()
+        until(lambda number=number: len(holds._line._waiting) == number)
+    assert order == []
+    holds.leave()
+    for thread in threads:
+        thread.join()
+    assert order == ["hurried", "one", "two"]
+
+
+def test_a_thread_that_waits_in_vain_for_another_is_told_and_keeps_no_place(tmp_path):
+    path = str(tmp_path / "state.lock")
+    holds, late = Queue(path, busy_seconds=60), Queue(path, busy_seconds=0.05)
+    holds.enter()
+    with pytest.raises(QueryFailed, match=f"is held by process {os.getpid()} for over"):
+        late.enter()
+    assert holds._line._waiting == []
+    holds.leave()
+    late.enter()
+    late.leave()
+
+
+def test_a_thread_that_is_interrupted_in_line_keeps_no_place(tmp_path):
+    path = str(tmp_path / "state.lock")
+    holds = Queue(path, busy_seconds=60)
+    holds.enter()
+
+    def stop(*_: object) -> None:
+        raise Stop
+
+    before = signal.signal(signal.SIGUSR1, stop)
+    try:
+        me = threading.get_ident()
+        waker = threading.Thread(
+            target=lambda: (
+                until(lambda: holds._line._waiting),
+                signal.pthread_kill(me, signal.SIGUSR1),
+            )
+        )
+        waker.start()
+        with pytest.raises(Stop):
+            Queue(path, busy_seconds=60).enter()
+        waker.join()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert holds._line._waiting == []
+    holds.leave()
+    Queue(path, busy_seconds=0).enter()
+
+
 def test_a_lock_file_that_was_deleted_meanwhile_guards_nothing(place, holder):
     """Whoever waited for the old one queues again, where everybody else does."""
     store, url = place

@@ -14,6 +14,27 @@ def test_a_pending_step_without_dependencies_is_claimable(lab):
     assert row["lease_expires_at"] == "2026-02-23T14:00:00.000Z"
 
 
+def test_who_begins_at_once_has_the_step_started_in_the_same_transaction(lab):
+    lab = lab("1 t", "2 t < 1")
+    got = lab.claim(begins=True)
+    assert (got["started"], lab.row("step-1")["status"]) == (True, "in_progress")
+    assert lab.row("step-1")["started_at"] == "2026-02-23T12:00:00.000Z"
+    assert lab.events()[-2:] == ["claim", "start"]
+    nothing = lab.claim("blue", begins=True)
+    assert (nothing["claimed"], nothing["started"]) == (False, False)
+
+
+def test_what_is_to_be_brought_in_or_taken_up_comes_before_the_start(lab):
+    lab = lab("1 t", "2 t < 1")
+    lab.claim()
+    again = lab.claim(begins=True)
+    assert (again["started"], lab.row("step-1")["status"]) == (False, "claimed")
+    lab.update("step-1", complete_remaining=True)
+    lab.complete("step-1", commit="1" * 40)
+    other = lab.claim("blue", begins=True)
+    assert (other["started"], other["missing_commits"]) == (False, None)
+
+
 def test_ready_steps_go_out_in_the_plan_s_order_and_each_once(lab):
     lab = lab(*[f"{n} t" for n in range(1, 12)])
     got = [lab.claim(f"w{n}")["anchor"] for n in range(11)]

@@ -11,10 +11,11 @@ import pytest
 
 from conftest import Repo, git
 from state_fixtures import KEY, Clock, markdown
+from tugtool.git_errors import NotMade
 from tugtool.plan import catalog, fingerprint, parser
 from tugtool.repository import discover
 from tugtool.store import open_store
-from tugtool.worktree import making, naming
+from tugtool.worktree import building, making, naming
 from worktree_fixtures import answered, fsck, process
 
 LAPSE = """
@@ -152,6 +153,64 @@ def test_a_reservation_ends_by_itself_after_ten_minutes(yard):
     store.close()
     assert second != first
     assert (third["worktree_path"], third["reused"]) == (first, True)
+
+
+@pytest.fixture
+def orders(yard):
+    """So many orders for a plan, each of another request; with the repository and the store."""
+    made = yard()
+    repo = discover(str(made.root))
+    store = open_store(f"sqlite://{made.root / '.tugtool' / 'state.db'}")
+    text = made.plan.read_text()
+
+    def order(number: int) -> making.Order:
+        return making.Order(
+            catalog.resolve(repo, "work", cwd=str(made.root)),
+            parser.parse(text),
+            text=text,
+            hash=fingerprint.of(text.encode()),
+            request_id=f"request {number}",
+        )
+
+    yield made, lambda *numbers: (repo, store, [order(number) for number in numbers])
+    store.close()
+
+
+def test_several_are_made_in_one_go_each_for_its_own_request(orders):
+    yard, ask = orders
+    first = [each["worktree_path"] for each in making.create_all(*ask(1, 2, 3))]
+    assert len(set(first)) == 3
+    assert yard.names() == sorted(os.path.basename(path) for path in first)
+    again = making.create_all(*ask(1, 2, 3, 4))
+    assert [each["worktree_path"] for each in again[:3]] == first
+    assert [each["reused"] for each in again] == [True, True, True, False]
+    assert len(yard.names()) == 4
+    kinds = "select kind, count(*) as number from events group by kind"
+    assert {row["kind"]: row["number"] for row in yard.rows(kinds)} == {
+        "init": 1,
+        "worktree_create": 4,
+        "worktree_reserve": 3,
+    }
+    assert yard.rows("select * from intents") == []
+    fsck(yard.root)
+
+
+def test_of_several_all_are_taken_away_again_if_one_cannot_be_made(orders, monkeypatch):
+    yard, ask = orders
+    before, made = yard.refs(), []
+
+    def failing(repo, path, branch):
+        if made:
+            raise NotMade(path, reason="the disk is full")
+        made.append(path)
+        directory(repo, path, branch)
+
+    directory = building.adding.directory
+    monkeypatch.setattr(building.adding, "directory", failing)
+    with pytest.raises(NotMade, match="the disk is full"):
+        making.create_all(*ask(1, 2, 3))
+    assert (yard.refs(), yard.names(), os.path.exists(made[0])) == (before, [], False)
+    assert yard.rows("select * from intents") == []
 
 
 def test_a_worktree_with_a_live_claim_is_not_reused_and_one_with_a_lapsed_claim_is(yard):

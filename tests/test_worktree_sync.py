@@ -9,6 +9,8 @@ import pytest
 from conftest import Repo, git
 from racing import kill_all
 from state_fixtures import KEY
+from tugtool import git as our_git
+from tugtool.worktree import syncing
 from worktree_fixtures import Yard, crashed, fsck, process
 
 
@@ -201,6 +203,47 @@ def test_a_commit_that_another_brings_along_gets_no_merge_of_its_own(yard):
     assert [each["commit"] for each in merged] == done
     assert git("log", "--merges", "--format=%s", cwd=second) == f"Merge step-2 of {KEY}\n"
     assert all(has(second, commit) for commit in done)
+
+
+def test_worktrees_that_need_the_same_have_the_same_merge(yard):
+    """Else every later merge would have to merge all of their merges first."""
+    yard = yard("1", "2", "3", "4 < 1 2 3", "5 < 1 2 3", "6 < 1 2 3")
+    paths = [yard.create("--new") for _ in range(3)]
+    for number, path in enumerate(paths, 1):
+        yard.do(path, f"step-{number}", {str(number): "x"})
+    for number, path in enumerate(paths, 4):
+        yard.ok("state", "claim", "work", "--step", f"step-{number}", at=path)
+    ends = {yard.ok("worktree", "sync", at=path)["head"] for path in paths}
+    assert len(ends) == 1
+    messages = git("log", "--merges", "--format=%s", cwd=paths[0]).splitlines()
+    assert messages == [f"Merge step-3 of {KEY}", f"Merge step-2 of {KEY}"]
+    assert {"1", "2", "3"} <= set(os.listdir(paths[0]))
+    fsck(yard.root)
+
+
+def test_a_sync_of_two_commits_starts_a_dozen_gits_at_most(spread, tmp_path, monkeypatch):
+    """Each is a process; what a plan with many dependencies costs is the number of them."""
+    yard, paths, commits = spread({"one": "1"}, {"two": "2"})
+    yard.commit(paths[2], {"own": "x"})
+    yard.ok("state", "claim", "work", at=paths[2])
+    gits = []
+    spawn = our_git._spawn
+    monkeypatch.setattr(
+        our_git, "_spawn", lambda argv, *rest: gits.append(argv) or spawn(argv, *rest)
+    )
+    assert len(yard.ok("worktree", "sync", at=paths[2])["merged"]) == len(commits)
+    assert len(gits) <= 12, gits
+
+
+def test_steps_far_behind_others_are_found_missing_too(yard, monkeypatch):
+    """Git is asked about a good many steps at once; beyond those it is asked again."""
+    monkeypatch.setattr(syncing, "_MOST_AHEAD", 1)
+    yard = yard("1", "2 < 1", "3 < 2", "4 < 3", "5 < 4")
+    first, second = (yard.create("--new") for _ in range(2))
+    commits = [yard.do(first, f"step-{n}", {str(n): "x"}) for n in range(1, 5)]
+    claim = yard.ok("state", "claim", "work", at=second)
+    assert [each["commit"] for each in claim["missing_commits"]] == commits
+    assert yard.ok("worktree", "sync", at=second)["head"] == commits[-1]
 
 
 def test_a_conflict_names_the_files_and_the_step_and_changes_nothing(spread):

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Whatever is set for merges (squash, no-commit, stash), this one is a step forward.
 _PLAIN = ("--ff-only", "--no-squash", "--commit", "--no-autostash", "--no-stat", "--quiet")
+#: Tidying the repository up is for the commits that people and we make: not for each move.
+_UNTIDIED = ("-c", "maintenance.auto=false", "-c", "gc.auto=0")
 #: Names alone, and of files alone: what is inside submodules is not ours.
 _NAMES = ("--name-only", "-z", "--no-renames", "--no-ext-diff", "--ignore-submodules=all")
 
@@ -58,7 +60,7 @@ class Advance:
             return git.Done(128, "", self._index.locked_by())
         locked()
         self._index.copy()
-        done = self._index.run("merge", *_PLAIN, self.result, cwd=self.root)
+        done = self._index.run(*_UNTIDIED, "merge", *_PLAIN, self.result, cwd=self.root)
         advanced()
         if done.status:
             done = self._stepped_back(done)

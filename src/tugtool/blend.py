@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tugtool import git, log
+from tugtool import git, log, objects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,16 +55,14 @@ def told_once(top: str, tree: str) -> str:
     The log's union merge keeps the lines of both sides, and where branches had taken each
     other in, both sides have the same ones in another order.
     """
-    found = git.attempt("ls-tree", "-l", tree, "--", f":(top){log.PATH}", cwd=top).out.split()
-    if len(found) != 5 or not found[3].isdecimal() or int(found[3]) > _LONGEST_LOG:
+    # Two processes, and not one for each object: every merge of every worktree comes by here.
+    asked = "".join(f"{tree}{path}\n" for path in ("", f":{log.DIRECTORY}", f":{log.PATH}"))
+    found = _contents(git.run("cat-file", "--batch", cwd=top, given=asked))
+    if len(found) < 3 or len(found[2]) > _LONGEST_LOG:
         return tree
-    mode, _, blob = found[:3]
-    old = git.run("cat-file", "blob", blob, cwd=top)
-    new = os.fsdecode(log.told_once(os.fsencode(old)))
-    if new == old:
-        return tree
-    fresh = git.run("hash-object", "-w", "--no-filters", "--stdin", cwd=top, given=new).strip()
-    return _with(top, tree, f"{mode},{fresh},{log.PATH}")
+    root, directory, old = found
+    new = log.told_once(old)
+    return tree if new == old else _with(top, tree, root, directory, new)
 
 
 def differ(top: str, one: str, other: str) -> bool:
@@ -74,14 +72,26 @@ def differ(top: str, one: str, other: str) -> bool:
     return bool(names) and (names != [log.PATH] or told_once(top, one) != told_once(top, other))
 
 
-def _with(top: str, tree: str, entry: str) -> str:
-    """The tree with one entry replaced, by way of an index that nobody else uses."""
-    home = git.run("rev-parse", "--absolute-git-dir", cwd=top).removesuffix("\n")
-    index = os.path.join(home, f"index.tug-{os.urandom(6).hex()}")
-    try:
-        git.run("read-tree", tree, cwd=top, index=index)
-        git.run("update-index", "--cacheinfo", entry, cwd=top, index=index)
-        return git.run("write-tree", cwd=top, index=index).strip()
-    finally:
-        if os.path.lexists(index):
-            os.unlink(index)
+def _contents(printed: str) -> list[bytes]:
+    """What `cat-file --batch` says of each object, up to the first that is not there."""
+    found, rest = [], os.fsencode(printed)
+    while rest:
+        facts, _, rest = rest.partition(b"\n")
+        if facts.endswith(b" missing"):
+            break
+        size = int(facts.split()[2])
+        found.append(rest[:size])
+        rest = rest[size + 1 :]
+    return found
+
+
+def _with(top: str, tree: str, root: bytes, directory: bytes, text: bytes) -> str:
+    """The tree with that log in place of its own."""
+    length = len(tree) // 2
+    blob = objects.Object("blob", text, length)
+    name = os.path.basename(log.PATH)
+    inner = objects.Object("tree", objects.replaced(directory, name, blob), length)
+    outer = objects.Object("tree", objects.replaced(root, log.DIRECTORY, inner), length)
+    pack = objects.packed((blob, inner, outer))
+    git.run("unpack-objects", "-q", cwd=top, given=os.fsdecode(pack))
+    return outer.name.hex()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 
-from tugtool import clock, config
+from tugtool import clock, config, guardian
 from tugtool.errors import CannotRun
 from tugtool.guardian import Guardian
 from tugtool.streams import Flow, Kept, Streams
@@ -18,6 +18,7 @@ from tugtool.streams import Flow, Kept, Streams
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess
+    import threading
     from collections.abc import Callable, Mapping, Sequence
 
 #: Between asking a command to stop and killing it.
@@ -43,7 +44,7 @@ class Child:
         pipes = (started.stdin, started.stdout, started.stderr)
         self._flow = Flow(pipes, streams, self.out, self.err)
         self._raw: int | None = None
-        self._watch()
+        self._reaper = self._watched()
 
     def __enter__(self) -> Child:
         return self
@@ -102,27 +103,40 @@ class Child:
         if self.status is not None or self._raw is None:
             return
         for number, seconds in ((0, LINGER_SECONDS), (signal.SIGTERM, grace_seconds)):
-            self._guard.send_all(number)
-            for last in clock.tries(seconds):
-                self._flow.drain()
-                if last or not self._guard.others():
-                    break
+            if self._is_alone(number, seconds):
+                break
         self._guard.close()
+        # It may still be about to ring, and the bell's number will soon mean another file.
+        self._reaper.join()
         self._flow.drain()
-        self._flow.close()
         code = os.waitstatus_to_exitcode(self._raw)
         self.killed_by = -code if code < 0 else None
+        # From now on nobody rings.
         self.status = 128 - code if code < 0 else code
+        self._flow.close()
 
-    def _watch(self) -> None:
+    def _is_alone(self, number: int, seconds: float) -> bool:
+        """Send a signal to what the command has left; whether nothing is left in time."""
+        self._guard.send_all(number)
+        for last in clock.tries(seconds):
+            self._flow.drain()
+            if not self._guard.others():
+                return True
+            if last:
+                break
+        return False
+
+    def _watched(self) -> threading.Thread:
         import threading
 
+        thread = threading.Thread(target=self._reap, daemon=True)
         # Signals are for whoever waits in `poll`, not for this thread.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, guardian.SIGNALS)
         try:
-            threading.Thread(target=self._reap, daemon=True).start()
+            thread.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return thread
 
     def _reap(self) -> None:
         # A thread: nothing else waits for a process and for pipes at once on every system.

@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 
 from tugtool import crash, git, log, message, state, trailers, tree
-from tugtool.errors import GitFailed, TugError, quoted
-from tugtool.git_errors import CommitRefused
+from tugtool.errors import GitFailed, TugError
 from tugtool.intent import Intent
 from tugtool.state import record
 from tugtool.state_errors import NotOwner, WrongStatus
@@ -251,7 +250,7 @@ def _finish(
     answer, failure = _complete(site, intent, made)
     if failure is None:
         crash.point("commit.completed")
-        intent.drop(site)
+        site.note.drop()
     else:
         # The intent stays: the next run completes the step with this commit.
         intent.leave(site)
@@ -292,6 +291,7 @@ def _complete(site: Site, intent: Intent, made: Commit) -> tuple[Data, TugError 
             copy=site.copy(plan),
             attempt=intent.attempt,
             commit=made.hash,
+            intent_at=intent.created_at,
         )
     except TugError as error:
         names = {"plan_path": plan, **record.names(anchor), "attempt": intent.attempt}
@@ -313,22 +313,14 @@ def _settle(site: Site, intent: Intent, made: Commit | None) -> Data:
         if failure is not None and failure.code not in OVER:
             intent.leave(site)
             known = failure.code in REASONS
-            raise _unfinished(site, intent, made, failure) if known else failure
-        intent.drop(site)
+            raise intent.unfinished(site, made, failure) if known else failure
+        if failure is None:
+            site.note.drop()
+        else:
+            intent.drop(site)
         done = "finished: its step is completed" if failure is None else "left: its claim is over"
     said = f"an earlier commit for {intent.anchor} was {done}"
     return {"code": "W113", "severity": "warning", "message": said, "anchor": intent.anchor}
-
-
-def _unfinished(site: Site, intent: Intent, made: Commit, failure: TugError) -> CommitRefused:
-    reason = (
-        f"has a commit whose step is not completed yet, {made.hash} for {intent.anchor}: "
-        f"{failure.message}"
-    )
-    hint = f"tugcode state show {quoted(intent.plan)}"
-    return CommitRefused(
-        site.top, reason, hint=hint, anchor=intent.anchor, commit=made.hash, cause=failure.code
-    )
 
 
 def _completed(site: Site, plan: str, anchor: str, step: _Step) -> Data:

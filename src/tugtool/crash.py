@@ -36,7 +36,7 @@ POINTS: dict[str, str] = {
     "commit.logged": "the entry is in the log",
     "commit.added": "everything is in the index",
     "commit.committed": "git has the commit; the state does not know",
-    "commit.completed": "the step is completed; the intent is still recorded",
+    "commit.completed": "the step is completed, and the intent is gone; nobody was told",
     "merge.intent": "all is put together and written down; nothing has moved",
     "merge.locked": "the main worktree's index is locked; nothing has moved",
     "merge.advanced": "the base branch and the files have moved; the index has not",

@@ -49,13 +49,14 @@ def run(
     given: str | None = None,
     index: str | None = None,
     settings: Iterable[str] = (),
+    date: str | None = None,
     located_by_environment: bool = False,
 ) -> str:
     """Standard output of `git -C cwd arguments...`; refuses with what git said.
 
     `given` is its standard input, `index` a file to use in place of the working tree's index,
-    `settings` (`name=value`) hold for this run. The environment's location variables count only
-    where `located_by_environment` asks for them.
+    `settings` (`name=value`) hold for this run, `date` is that of what it commits. The
+    environment's location variables count only where `located_by_environment` asks for them.
     """
     done = attempt(
         *arguments,
@@ -63,6 +64,7 @@ def run(
         given=given,
         index=index,
         settings=settings,
+        date=date,
         located_by_environment=located_by_environment,
     )
     if done.status:
@@ -76,6 +78,7 @@ def attempt(
     given: str | None = None,
     index: str | None = None,
     settings: Iterable[str] = (),
+    date: str | None = None,
     located_by_environment: bool = False,
     started: Callable[[int], None] | None = None,
     though_killed: bool = False,
@@ -89,6 +92,8 @@ def attempt(
         environment.update(_ceiling(cwd))
     if index is not None:
         environment["GIT_INDEX_FILE"] = index
+    if date is not None:
+        environment.update(GIT_AUTHOR_DATE=date, GIT_COMMITTER_DATE=date)
     more = [word for setting in settings for word in ("-c", setting)]
     done = _spawn(["git", *PLAIN, *more, "-C", cwd, *arguments], environment, given, started)
     if done.status < 0 and not though_killed:
@@ -100,6 +105,7 @@ def attempt(
 def patiently(
     *arguments: str,
     cwd: str,
+    given: str | None = None,
     seconds: float = 5,
     settings: Iterable[str] = (),
     started: Callable[[int], None] | None = None,
@@ -109,7 +115,7 @@ def patiently(
     from tugtool import clock
 
     for last in clock.tries(seconds):
-        done = attempt(*arguments, cwd=cwd, settings=settings, started=started)
+        done = attempt(*arguments, cwd=cwd, given=given, settings=settings, started=started)
         if last or not (done.status and _is_locked(done.said)):
             break
     if done.status:

@@ -26,6 +26,8 @@ done
 kill -KILL 0"""
 #: So long those who have left the group may bring up others while they are being ended.
 _HUNT_SECONDS = 1.0
+#: All there are; asked for once, because each is looked up by its number.
+SIGNALS = signal.valid_signals()
 
 
 class Guardian:
@@ -38,7 +40,7 @@ class Guardian:
         self.mark = os.urandom(8).hex() if marks and os.path.exists("/proc/self/environ") else ""
         ours, self._line = os.pipe()
         # From its first instant: it lives in the group, and what is sent there is not for it.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         try:
             self._shell = subprocess.Popen(
                 ["/bin/sh", "-c", _GUARDIAN, "guardian", self.mark],
@@ -125,18 +127,25 @@ def members(group: int) -> set[int] | None:
     """The living processes of a group; None if the system does not tell."""
     if not os.path.exists("/proc/self/stat"):
         return _members_by_ps(group)
-    found = set()
-    for name in os.listdir("/proc"):
-        if name.isdecimal():
-            try:
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    # The name stands in parentheses and may hold anything.
-                    fields = file.read().rpartition(b")")[2].split()
-            except OSError:
-                continue  # it has just ended
-            if fields[0] not in (b"Z", b"X") and int(fields[2]) == group:
-                found.add(int(name))
-    return found
+    pids = (int(name) for name in os.listdir("/proc") if name.isdecimal())
+    return {pid for pid in pids if _is_in(group, pid) and _lives(pid)}
+
+
+def _is_in(group: int, pid: int) -> bool:
+    # One call, where reading its file would be three: there may be thousands of processes.
+    try:
+        return os.getpgid(pid) == group
+    except OSError:
+        return False  # it has just ended
+
+
+def _lives(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # The name stands in parentheses and may hold anything.
+            return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    except OSError:
+        return False  # it has just ended
 
 
 def _members_by_ps(group: int) -> set[int] | None:

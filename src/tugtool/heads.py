@@ -25,11 +25,39 @@ def commit_of(worktree: str) -> str | None:
         return _ask(worktree)
 
 
+def read(git_dir: str, common_dir: str) -> tuple[str | None, str | None]:
+    """The branch that HEAD names (None if it is on none), and its commit.
+
+    For whoever knows where git's files are; `Unreadable` if they do not tell.
+    """
+    refs = _Refs(git_dir, common_dir)
+    return refs.branch(), refs.commit()
+
+
+def branch_of(worktree: str) -> str | None:
+    """The branch that is checked out there; None where HEAD is detached."""
+    try:
+        return _Refs(repository.git_dir(worktree), "").branch()
+    except Unreadable:
+        done = git.attempt("symbolic-ref", "--quiet", "HEAD", cwd=worktree)
+        return None if done.status else _branch(done.out.removesuffix("\n"))
+
+
+def _branch(ref: str) -> str:
+    return ref.removeprefix("refs/heads/")
+
+
 class _Refs:
     """The refs of one worktree."""
 
     def __init__(self, own: str, shared: str) -> None:
         self.own, self.shared = own, shared
+
+    def branch(self) -> str | None:
+        line = self._loose("HEAD") or ""
+        if line == "ref: refs/heads/.invalid":
+            raise Unreadable(self.own, "keeps its refs in a form that only git reads")
+        return _branch(line.removeprefix("ref:").strip()) if line.startswith("ref:") else None
 
     def commit(self) -> str | None:
         if os.path.isdir(os.path.join(self.shared, "reftable")):

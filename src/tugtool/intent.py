@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from tugtool import clock, git, jsontext, lingering, log, tree
+from tugtool.errors import TugError, quoted
 from tugtool.git_errors import CommitRefused
 from tugtool.state_errors import DatabaseError
 from tugtool.store import sql_commit as sql
@@ -140,6 +141,16 @@ class Intent:
         except DatabaseError:
             # What matters has happened, and whoever comes next looks again.
             return
+
+    def unfinished(self, site: Site, made: Commit, failure: TugError) -> CommitRefused:
+        """That the commit stands and its step is not completed, for whoever comes next."""
+        reason = (
+            f"has a commit whose step is not completed yet, {made.hash} for {self.anchor}: "
+            f"{failure.message}"
+        )
+        hint = f"tugcode state show {quoted(self.plan)}"
+        facts = {"anchor": self.anchor, "commit": made.hash, "cause": failure.code}
+        return CommitRefused(site.top, reason, hint=hint, **facts)
 
     def made(self, site: Site) -> Commit | None:
         """The commit that came of it, if any."""

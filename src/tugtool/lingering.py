@@ -61,6 +61,7 @@ def running(recorded: Mapping[str, object] | None) -> int | None:
     """The process that was recorded, if it is not this one and provably still runs."""
     if recorded is None or any(recorded[key] != value for key, value in holder.place().items()):
         return None
-    pid = recorded["holder_pid"]
-    runs = isinstance(pid, int) and holder.start_time(pid) == recorded["holder_start"]
+    pid, start = recorded["holder_pid"], recorded["holder_start"]
+    # Without a start it had ended before it was written down.
+    runs = isinstance(pid, int) and start is not None and holder.start_time(pid) == start
     return pid if runs and isinstance(pid, int) and pid != os.getpid() else None

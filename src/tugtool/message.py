@@ -35,12 +35,24 @@ def composed(words: str, ours: str, *, cwd: str) -> str:
     """The whole message, after git has read our trailers in it, and nothing else of ours."""
     between = "\n" if _ends_in_trailers(words) else "\n\n"
     text = f"{words}{between}{ours}"
+    if between == "\n\n" and _is_plain(words, ours):
+        return text
     # Without --no-divider a line of three hyphens would end the message.
     line = ("interpret-trailers", "--parse", "--no-divider")
     found = git.run(*line, cwd=cwd, given=text, settings=trailers.SETTINGS).split("\n")
     if [line for line in found if _is_ours(line)] != ours.splitlines():
         raise MessageRefused("with this message git would not read our trailers as they are")
     return text
+
+
+def _is_plain(words: str, ours: str) -> bool:
+    """Whether git can but read our paragraph as it is, and need not be asked.
+
+    It looks from the end, past what may be comments of its own, up to a blank line.
+    """
+    values = [line.partition(": ")[2] for line in ours.splitlines()]
+    kept = all(value and value == value.strip() and value.isprintable() for value in values)
+    return kept and ours.isascii() and not any(line[:1] == "#" for line in words.split("\n"))
 
 
 def _is_ours(line: str) -> bool:

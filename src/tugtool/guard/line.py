@@ -23,6 +23,8 @@ _WRAPPERS = frozenset(
 )
 _OURS = frozenset(("git", "tugcode", "tugtool"))
 _INLINE = ("-c", "-e", "-r", "-E", "-p", "--eval", "--print", "--run")
+#: A command with more words is refused: judging each would take longer than clients wait.
+_MOST_WORDS = 1000
 #: Those of them that add words which nobody can see.
 _ADDING = ("parallel", "xargs")
 #: What sets or removes variables for all that follows.
@@ -193,20 +195,29 @@ class Line:
             )
 
     def embedded(self, role: Role, name: str, words: list[str]) -> None:
+        if len(words) > _MOST_WORDS:
+            raise Refused(
+                f"the command {shown(' '.join(words[:9]))}",
+                why=f"it has over {_MOST_WORDS} words, and each could be a command of its own",
+                instead="name a directory or a pattern, or put it into a script",
+            )
         for at in range(1, len(words)):
-            rest = words[at:]
-            base = programs.called(rest)
-            if _is_order(rest) or (name in _WRAPPERS and base in _OURS):
-                self.refuse_added(name, rest)
-                self.call(role, rest)
-            elif base in rules.SHELLS and (name in _WRAPPERS or programs.script(rest) is not None):
-                self.shell(role, rest)
-            elif base in rules.CHANGING and name in _WRAPPERS:
-                self.changing(role, base, rest[1:])
-            elif base.startswith("python"):
-                self.interpreted(role, base, rest)
-            elif " " in rest[0].strip() or "\n" in rest[0].strip():
-                self.mentioned(role, rest[0])
+            self.inside(role, name, words[at:])
+
+    def inside(self, role: Role, name: str, words: list[str]) -> None:
+        """A word in the midst of others, which may be a program that those behind it are for."""
+        base = programs.called(words)
+        if _is_order(words) or (name in _WRAPPERS and base in _OURS):
+            self.refuse_added(name, words)
+            self.call(role, words)
+        elif base in rules.SHELLS and (name in _WRAPPERS or programs.script(words) is not None):
+            self.shell(role, words)
+        elif base in rules.CHANGING and name in _WRAPPERS:
+            self.changing(role, base, words[1:])
+        elif base.rstrip("0123456789.") == "python":
+            self.interpreted(role, base, words)
+        elif " " in words[0].strip() or "\n" in words[0].strip():
+            self.mentioned(role, words[0])
 
     def refuse_added(self, name: str, words: list[str]) -> None:
         if name in _ADDING and all(word.startswith("-") for word in words[1:]):
@@ -261,7 +272,9 @@ def _is_order(words: list[str]) -> bool:
     """Whether words in the midst of others tell git or tugcode to do something that they know."""
     from tugtool.guard import calls
 
-    if programs.called(words) == "git":
+    name = programs.called(words)
+    if name == "git":
         return calls.git_command(words[1:])[1] in rules.GIT_CHANGES
-    first = calls.tugcode_command(words[1:]).partition(" ")[0]
-    return programs.called(words) == "tugcode" and first in rules.FIRST_WORDS
+    if name == "tugcode":
+        return calls.tugcode_command(words[1:]).partition(" ")[0] in rules.FIRST_WORDS
+    return False

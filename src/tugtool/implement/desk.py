@@ -6,6 +6,7 @@ import functools
 import os
 
 from tugtool import belonging, files, git, heads, repository
+from tugtool.errors import Unreadable
 from tugtool.intent import Site
 from tugtool.plan import fingerprint
 from tugtool.state.record import PlanCopy, storable
@@ -77,9 +78,11 @@ class Desk:
     def head(self) -> tuple[str | None, str]:
         """The branch that HEAD names (None if it is on none), and its commit."""
         # From small files, instead of a process for each agent that has run.
-        line = os.fsdecode(files.read(os.path.join(self.git_dir, "HEAD"))).strip()
-        branch = line.removeprefix("ref: refs/heads/") if line.startswith("ref: ") else None
-        return branch, heads.commit_of(self.path) or ""
+        try:
+            branch, commit = heads.read(self.git_dir, self.repo.common_dir)
+        except Unreadable:
+            branch, commit = heads.branch_of(self.path), heads.commit_of(self.path)
+        return branch, commit or ""
 
     def read_plan(self, plan: str) -> bytes | None:
         """The plan's file here, if there is one."""

@@ -18,7 +18,7 @@ from tugtool.implement.run import Question
 from tugtool.implement.seat import Seat
 from tugtool.state.reporting import Note
 from tugtool.store import sql, sql_git, sql_implement
-from tugtool.worktree import making, syncing
+from tugtool.worktree import building, making, syncing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class _Finale:
                 row = tx.first(sql_git.WORKTREE, path=path)
                 stamp = row and row["reserved_for"]
                 if not holder.lives(stamp) or holder.is_own(stamp):
-                    until = tx.after(making.RESERVED_SECONDS)
+                    until = tx.after(building.RESERVED_SECONDS)
                     how = {"path": path, "until": until, "reserved_for": self._stamp}
                     return row if tx.run(sql_git.RESERVE, **how) else None
             if self.run.stopping.wait(_NAP_SECONDS):
@@ -189,7 +189,8 @@ class _Finale:
         if wanted:
             # What lies there uncommitted must not be in the way.
             self.commit(LEFT_OVER)
-            syncing.merge(self.run.plan, wanted, at=self.desk.path)
+            done = syncing.done_steps(self.store, self.run.plan)
+            syncing.merge(self.run.plan, wanted, at=self.desk.path, done=done)
             self.seat.tell("gathered", steps=[each["step_anchor"] for each in wanted])
         crash.point("implement.gathered")
 

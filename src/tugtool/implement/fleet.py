@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 
 from tugtool import state
 from tugtool.errors import TugError
+from tugtool.git_errors import NotMade
 from tugtool.implement import finale, leaving, outlook, settling
 from tugtool.implement.ends import Stopped
 from tugtool.implement.worker import Worker
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from tugtool.store import Store
 
     Data = dict[str, object]
+#: About five thousand files: to check them out takes a moment, and not many.
+SMALL_INDEX_BYTES = 1 << 19
 
 
 def prepare(run: Run, store: Store) -> None:
@@ -30,9 +34,36 @@ def prepare(run: Run, store: Store) -> None:
         # First of all: where a step was only to be completed, no unfinished work lies.
         settling.settle(run, store, own="")
         leaving.finish(run, store)
-    if not known or outlook.look(store, run.plan).ready:
-        order = run.order_for("implement")
-        run.made = making.create(run.repo, store, order), order.request_id
+    ready = len(outlook.look(store, run.plan).ready) if known else _ready_at_first(run)
+    if ready:
+        _make(run, store, min(ready, run.terms.workers))
+
+
+def _ready_at_first(run: Run) -> int:
+    # One at least: what a substep needs may be within its own step.
+    return sum(not any(each.needs for each in step.family()) for step in run.steps.values()) or 1
+
+
+def _make(run: Run, store: Store, number: int) -> None:
+    """The worktrees that are needed at once; where each takes its time, only the first."""
+    orders = [run.order_for(f"implement 0.{each}") for each in range(number)]
+    quick = _is_small(os.path.join(run.repo.common_dir, "index"))
+    try:
+        made = making.create_all(run.repo, store, orders if quick else orders[:1])
+    except NotMade:
+        if number == 1 or not quick:
+            raise
+        # Perhaps there is room for one. Whoever needs another says why there is none.
+        made = making.create_all(run.repo, store, orders[:1])
+    stamps = [order.request_id for order in orders]
+    run.made += zip(made, stamps, strict=False)
+
+
+def _is_small(index: str) -> bool:
+    try:
+        return os.stat(index).st_size < SMALL_INDEX_BYTES
+    except OSError:
+        return False
 
 
 def start(run: Run) -> threading.Thread:

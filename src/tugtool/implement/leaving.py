@@ -6,7 +6,7 @@ from tugtool import belonging, crash, holder, salvage, salvaging, state
 from tugtool.errors import TugError, quoted
 from tugtool.implement.desk import Desk
 from tugtool.store import sql, sql_git, sql_implement
-from tugtool.worktree import making, survey
+from tugtool.worktree import building, survey
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _reserved(run: Run, store: Store, path: str, stamp: str | None) -> bool:
             return False
         if belonging.trouble(run.repo.common_dir, path) is not None:
             return False
-        until = tx.after(making.RESERVED_SECONDS)
+        until = tx.after(building.RESERVED_SECONDS)
         return bool(tx.run(sql_git.RESERVE, path=path, until=until, reserved_for=stamp))
 
 

@@ -115,8 +115,8 @@ class Run:
         self.owed: list[tuple[Work, dict[str, str]]] = []
         #: Worktrees that workers of this run sit at, by the name under which they own steps.
         self.owners: set[str] = set()
-        #: The first worktree, made before any worker began, and for whom it is reserved.
-        self.made: tuple[Data, str | None] | None = None
+        #: Worktrees that were made before any worker began, and for whom each is reserved.
+        self.made: list[tuple[Data, str | None]] = []
         #: Why workers ended that had to, and what they left (step -> why).
         self.troubles: list[str] = []
         self.left: dict[str, str] = {}
@@ -215,10 +215,9 @@ class Run:
         return granted
 
     def take_made(self) -> tuple[Data, str | None] | None:
-        """The worktree that is there already, for whoever asks first."""
+        """A worktree that is there already, for whoever asks first."""
         with self._lock:
-            made, self.made = self.made, None
-        return made
+            return self.made.pop(0) if self.made else None
 
     def made_one(self) -> None:
         """That worktree is there, or will not be."""

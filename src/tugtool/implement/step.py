@@ -93,7 +93,8 @@ def _prepare(work: Work) -> None:
     resuming.bring_in(work)
     crash.point("implement.synced")
     resuming.take_up(work)
-    state.start(work.store, work.run.plan, work.anchor, **work.by)
+    if not work.claim["started"]:
+        state.start(work.store, work.run.plan, work.anchor, **work.by)
     crash.point("implement.started")
 
 

@@ -155,8 +155,11 @@ class Worker:
             lease_seconds=terms.lease_seconds,
             max_attempts=terms.max_attempts,
             holder_pid=os.getpid(),
+            begins=True,
         )
         step, self._moved_for = self._moved_for, None
+        # Its agents could be at work already, while the others' are.
+        self.store.is_urgent = True
         try:
             data = state.claim(self.store, run.plan, request, copy=desk.copy(run.plan), step=step)
         except (NotReady, WrongStatus, StepParked):
@@ -164,6 +167,8 @@ class Worker:
                 raise
             # Somebody else has got to it first; the next look finds another.
             return None
+        finally:
+            self.store.is_urgent = False
         return data if data["claimed"] else None
 
     def _sit_down(self) -> None:

@@ -26,6 +26,7 @@ class Request:
     """Who asks for a step, and how."""
 
     __slots__ = (
+        "begins",
         "force",
         "holder_pid",
         "holder_start",
@@ -44,8 +45,11 @@ class Request:
         force: bool = False,
         holder_pid: int | None = None,
         request_id: str | None = None,
+        begins: bool = False,
     ) -> None:
         self.owner = owner
+        #: Whether work on it begins at once, if nothing is to be brought in before.
+        self.begins = begins
         self.lease_seconds = lease_seconds
         self.max_attempts = max_attempts
         self.force = force
@@ -63,7 +67,21 @@ def claim(
         data = _answer(tx, plan, request, copy, step)
         # Of whoever lost this step, or another of the plan when somebody died in between.
         data["unsaved"] = record.is_unsaved(tx)
+        if request.begins:
+            data["started"] = _begun(tx, plan, data, request)
         return data
+
+
+def _begun(tx: Transaction, plan: str, data: Data, request: Request) -> bool:
+    """Start a step that was just claimed, unless something is left to be done for it before."""
+    new = data["claimed"] and data["missing_commits"] == [] and data["previous_attempt"] is None
+    if not new:
+        return False
+    from tugtool.state import holding  # Whoever only claims need not load it.
+
+    anchor = str(data["anchor"])
+    holding.begin(tx, plan, anchor, owner=request.owner, attempt=None)
+    return True
 
 
 def _answer(tx: Transaction, plan: str, request: Request, copy: PlanCopy, step: str | None) -> Data:

@@ -25,17 +25,20 @@ def complete(
     attempt: int | None = None,
     commit: str | None = None,
     unknown_commit: str | None = None,
+    intent_at: str | None = None,
     force_reason: str | None = None,
 ) -> Data:
     """Complete a step or substep; with a reason to force it, close what is still open.
 
-    `commit` is a full hash; `unknown_commit` what was named and git does not know.
+    `commit` is a full hash; `unknown_commit` what was named and git does not know;
+    `intent_at` when the owner wrote down that it would be made, which ends with it.
     """
     force_reason = record.reason(force_reason)
     with store.write(plan) as tx:
         plan_ = record.plan_row(tx, plan)
         row, top = record.family(tx, plan, anchor)
         record.refuse_stale(plan, top, attempt)
+        _end_intent(tx, owner, intent_at)
         if row["status"] == "completed":
             return _answer(tx, plan, row, top, forced=0, again=True)
         record.refuse_stranger(plan, top, owner)
@@ -52,6 +55,13 @@ def complete(
             _finish_substep(tx, plan, row, top, owner, commit, reason, closed)
         done = record.step_row(tx, plan, anchor)
         return _answer(tx, plan, done, top, forced=len(closed), again=False)
+
+
+def _end_intent(tx: Transaction, owner: str, created_at: str | None) -> None:
+    if created_at is not None:
+        from tugtool.store import sql_commit  # Only for whoever commits.
+
+        tx.run(sql_commit.DROP_COMMIT_INTENT, owner=owner, created_at=created_at)
 
 
 def _open_items(tx: Transaction, plan: str, row: Row) -> list[Row]:

@@ -16,16 +16,21 @@ if TYPE_CHECKING:
 def start(store: Store, plan: str, anchor: str, *, owner: str, attempt: int | None = None) -> Data:
     """Say that work on a step or substep begins; saying it again changes nothing."""
     with store.write(plan) as tx:
-        row, top = record.held(tx, plan, anchor, owner=owner, attempt=attempt, unfinished=True)
-        if row is not top and row["status"] != "in_progress":
-            refuse_early(tx, plan, row)
-        members = dict.fromkeys((top["anchor"], row["anchor"]))
-        started = [each for each in members if tx.run(sql.START_STEP, anchor=each)]
-        # Started before: then this is a sign of life and nothing else.
-        for each, kind in [(each, "start") for each in started] or [(anchor, "heartbeat")]:
-            record.note(tx, plan, kind, anchor=each, actor=owner, attempt=top["attempt"])
-        until = record.renew(tx, plan, top)
-        now = record.step_row(tx, plan, anchor)
+        return begin(tx, plan, anchor, owner=owner, attempt=attempt)
+
+
+def begin(tx: Transaction, plan: str, anchor: str, *, owner: str, attempt: int | None) -> Data:
+    """The same within somebody's transaction."""
+    row, top = record.held(tx, plan, anchor, owner=owner, attempt=attempt, unfinished=True)
+    if row is not top and row["status"] != "in_progress":
+        refuse_early(tx, plan, row)
+    members = dict.fromkeys((top["anchor"], row["anchor"]))
+    started = [each for each in members if tx.run(sql.START_STEP, anchor=each)]
+    # Started before: then this is a sign of life and nothing else.
+    for each, kind in [(each, "start") for each in started] or [(anchor, "heartbeat")]:
+        record.note(tx, plan, kind, anchor=each, actor=owner, attempt=top["attempt"])
+    until = record.renew(tx, plan, top)
+    now = record.step_row(tx, plan, anchor)
     return {
         "started": True,
         "plan_path": plan,

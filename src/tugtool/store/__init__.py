@@ -88,6 +88,9 @@ if TYPE_CHECKING:
     class Store(Protocol):
         """A state database."""
 
+        #: Whoever has nothing to do goes before other threads of its process that have.
+        is_urgent: bool
+
         def exists(self) -> bool:
             """Whether there is one; nothing is made by asking."""
 

@@ -34,17 +34,73 @@ def beside(path: str, *, busy_seconds: float) -> Queue:
     return Queue(os.path.join(os.path.dirname(path), "state.lock"), busy_seconds=busy_seconds)
 
 
+class _Line:
+    """The threads of this process: only the first in line waits for other processes.
+
+    Waiting for a file's lock takes a thread of its own, and waking up from that two switches.
+    """
+
+    def __init__(self) -> None:
+        self._guard, self._busy = _thread.allocate_lock(), False
+        self._waiting: list[_thread.LockType] = []
+
+    def enter(self, seconds: float, *, first: bool) -> bool:
+        """Whether one's turn has come in time; `first`: it comes before that of others."""
+        with self._guard:
+            if not self._busy:
+                self._busy = True
+                return True
+            turn = _thread.allocate_lock()
+            turn.acquire()
+            self._waiting.insert(0 if first else len(self._waiting), turn)
+        try:
+            came = turn.acquire(timeout=max(0, seconds))
+        except BaseException:
+            if not self._given_up(turn):
+                self.leave()
+            raise
+        return came or not self._given_up(turn)
+
+    def _given_up(self, turn: _thread.LockType) -> bool:
+        """Leave the line; not if one's turn has come just now."""
+        with self._guard:
+            if waits := turn in self._waiting:
+                self._waiting.remove(turn)
+        return waits
+
+    def leave(self) -> None:
+        """The next one's turn."""
+        with self._guard:
+            if self._waiting:
+                self._waiting.pop(0).release()
+            else:
+                self._busy = False
+
+
 class Queue:
     """A place in the queue for one database."""
+
+    #: For each lock the threads that wait for it.
+    _lines: dict[str, _Line] = {}  # noqa: RUF012 (shared on purpose)
 
     def __init__(self, path: str, *, busy_seconds: float) -> None:
         self._path = path
         self._busy_seconds = busy_seconds
         self._descriptor = -1
+        self._line = self._lines.setdefault(path, _Line())
 
-    def enter(self) -> None:
+    def enter(self, *, first: bool = False) -> None:
         """Wait for the lock; refuse after `busy_seconds`, naming who holds it."""
         begun = time.monotonic()
+        if not self._line.enter(self._busy_seconds, first=first):
+            raise self._refusal(f"process {os.getpid()}")
+        try:
+            self._enter(begun)
+        except BaseException:
+            self._line.leave()
+            raise
+
+    def _enter(self, begun: float) -> None:
         turnstile = -1
         try:
             turnstile = passed(os.path.dirname(self._path), self._busy_seconds / 2)
@@ -68,6 +124,7 @@ class Queue:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+            self._line.leave()
 
     def _locked(self, deadline: float) -> int:
         # Not blocking: opening a pipe that somebody put there would wait for its writer.
@@ -79,8 +136,11 @@ class Queue:
         holder = _wait(descriptor, deadline - time.monotonic())
         if holder is None:
             return descriptor
+        raise self._refusal(holder)
+
+    def _refusal(self, holder: str) -> QueryFailed:
         reason = f"is held by {holder} for over {self._busy_seconds:g} s"
-        raise QueryFailed(self._path, reason=reason, name="BUSY")
+        return QueryFailed(self._path, reason=reason, name="BUSY")
 
 
 def passed(directory: str, seconds: float) -> int:

@@ -52,6 +52,7 @@ class SqliteStore:
         self._reader: Connection | None = None
         self._identity: tuple[int, int] | None = None
         self._version: int | None = None
+        self.is_urgent = False
 
     def exists(self) -> bool:
         """Whether there is a database; an empty file is none, and a lost one is refused."""
@@ -184,7 +185,7 @@ class SqliteStore:
     def begin(self, *, writing: bool) -> Connection:
         """A connection with a transaction open on it."""
         if writing:
-            self._queue.enter()
+            self._queue.enter(first=self.is_urgent)
         try:
             self._drop_replaced()
             if not writing:

@@ -10,6 +10,8 @@ from tugtool.worktree import survey
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tugtool.repository import Repository
 
 
@@ -18,6 +20,12 @@ def branch(repo: Repository, name: str, start: str, *, said: str) -> None:
     # The empty last word: only if there is no such branch.
     words = ("update-ref", "-m", said, f"refs/heads/{name}", start, "")
     git.patiently(*words, cwd=repo.root)
+
+
+def branches(repo: Repository, names: Sequence[str], start: str, *, said: str) -> None:
+    """Make all of the branches at the commit, or none if one of them is there."""
+    given = "".join(f"create refs/heads/{name}\0{start}\0" for name in names)
+    git.patiently("update-ref", "-m", said, "-z", "--stdin", cwd=repo.root, given=given)
 
 
 def directory(repo: Repository, path: str, branch: str) -> None:

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import os
 
-from tugtool import base, crash, holder, jsontext, landed, salvage, state
+from tugtool import base, holder, landed, salvage, state
 from tugtool import init as setup
-from tugtool.errors import TugError, quoted
-from tugtool.git_errors import NotMade
-from tugtool.plan import fingerprint
 from tugtool.state import record
 from tugtool.state.record import storable
 from tugtool.store import sql, sql_git
-from tugtool.worktree import adding, naming, planfile, survey, undoing
+from tugtool.worktree import planfile, survey, undoing
+from tugtool.worktree.building import RESERVED_SECONDS, Building, plan_differs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tugtool.plan.catalog import PlanFile
     from tugtool.plan.model import Plan
@@ -29,9 +27,6 @@ if TYPE_CHECKING:
     from tugtool.worktree.survey import Tree
 
     Data = dict[str, object]
-
-#: For so long a worktree is its caller's without a claim.
-RESERVED_SECONDS = 600
 
 
 class Order:
@@ -68,6 +63,12 @@ class Order:
 
 def create(repo: Repository, store: Store, order: Order) -> Data:
     """Make a worktree for the plan, or take a free one; it is the caller's for ten minutes."""
+    return create_all(repo, store, [order])[0]
+
+
+def create_all(repo: Repository, store: Store, orders: Sequence[Order]) -> list[Data]:
+    """The same for several orders that differ in their request alone; all of it or nothing."""
+    order = orders[0]
     survey.require_git()
     place = survey.directory(repo)
     onto = base.branch(repo, asked=order.base, target=base.target_branch(order.parsed))
@@ -81,14 +82,28 @@ def create(repo: Repository, store: Store, order: Order) -> Data:
     queue.enter()
     try:
         undoing.mend(repo, store)
-        tree = _taken(repo, store, order, onto)
-        made = tree is None and _Making(repo, store, order, place, onto, start).run()
-        row = made or _reserved(store, order, tree)
+        taken = _taken_for(repo, store, orders, onto)
+        rest = orders[len(taken) :]
+        made = Building(repo, store, rest, place, onto, start).run() if rest else []
     finally:
         queue.leave()
-    answer = _answer(repo, store, order, row, reused=tree is not None, committed=committed)
-    answer["resumes"] = None if tree is None else _resumed(store, tree)
-    return answer
+    trees = [*(tree for tree, _ in taken), *(None for _ in made)]
+    rows = [*(row for _, row in taken), *made]
+    found = zip(orders, trees, rows, strict=True)
+    return [_answer(repo, store, *each, committed=committed) for each in found]
+
+
+def _taken_for(
+    repo: Repository, store: Store, orders: Sequence[Order], onto: str
+) -> list[tuple[Tree, Row]]:
+    """For the first of the orders, what is there already."""
+    found = []
+    for order in orders:
+        tree = _taken(repo, store, order, onto)
+        if tree is None:
+            break
+        found.append((tree, _reserved(store, order, tree)))
+    return found
 
 
 def _resumed(store: Store, tree: Tree) -> str | None:
@@ -104,7 +119,7 @@ def _has_work(tree: Tree) -> bool:
 
 
 def _answer(
-    repo: Repository, store: Store, order: Order, row: Row, *, reused: bool, committed: bool
+    repo: Repository, store: Store, order: Order, tree: Tree | None, row: Row, *, committed: bool
 ) -> Data:
     lists = state.ready(store, order.file.key)
     return {
@@ -117,11 +132,12 @@ def _answer(
         "all_steps": lists["all_steps"],
         "ready_steps": lists["ready_steps"],
         "completed_steps": lists["completed_steps"],
-        "reused": reused,
+        "reused": tree is not None,
         "state_initialized": True,
         "plan_committed": committed,
         "reserved_until": row["reserved_until"],
         "claim": None,
+        "resumes": None if tree is None else _resumed(store, tree),
     }
 
 
@@ -130,6 +146,8 @@ def _taken(repo: Repository, store: Store, order: Order, onto: str) -> Tree | No
     key = order.file.key
     with store.read(key) as tx:
         now, rows = tx.now, {row["path"]: row for row in tx.all(sql_git.WORKTREES_OF)}
+    if not rows:
+        return None
     trees = [tree for tree in survey.trees(repo, store) if tree.owner in rows and tree.exists]
     if order.request_id is not None:
         same = [t for t in trees if rows[t.owner]["reserved_for"] == order.request_id]
@@ -165,7 +183,7 @@ def _is_free(repo: Repository, store: Store, order: Order, tree: Tree, now: str)
     # An orchestrator keeps its worktrees also between two claims.
     if reserved or holder.lives(row["reserved_for"]) or "locked" in facts:
         return False
-    if facts.get("branch") != row["branch"] or _plan_differs(tree.path, order):
+    if facts.get("branch") != row["branch"] or plan_differs(tree.path, order):
         return False
     holds = survey.held(store, tree.owner)
     if any(step["lease"] == "live" for step in holds):
@@ -201,17 +219,7 @@ def _is_spent(repo: Repository, row: Row, tip: str) -> bool:
     return onto is None or landed.has_landed(repo.root, tip, onto)
 
 
-def _plan_differs(path: str, order: Order) -> bool:
-    from tugtool import files
-
-    copy = os.path.join(path, order.file.key)
-    if not os.path.exists(copy):
-        return False
-    return fingerprint.of(files.read(copy, max_bytes=1 << 30)) != order.hash
-
-
-def _reserved(store: Store, order: Order, tree: Tree | None) -> Row:
-    assert tree is not None
+def _reserved(store: Store, order: Order, tree: Tree) -> Row:
     with store.write(order.file.key) as tx:
         tx.run(
             sql_git.RESERVE,
@@ -223,104 +231,3 @@ def _reserved(store: Store, order: Order, tree: Tree | None) -> Row:
         tx.run(sql_git.DROP_INTENT, kind="remove", path=tree.owner)
         record.note(tx, order.file.key, "worktree_reserve", actor=tree.owner)
         return tx.one(sql_git.WORKTREE, path=tree.owner)
-
-
-class _Making:
-    """One worktree, from the intent to the row; taken away again if anything goes wrong."""
-
-    def __init__(
-        self, repo: Repository, store: Store, order: Order, place: str, onto: str, start: str
-    ) -> None:
-        self.repo, self.store, self.order = repo, store, order
-        self.place, self.onto, self.start = place, onto, start
-        self.path = self.branch = ""
-
-    def run(self) -> Row:
-        self._intend()
-        crash.point("create.intent")
-        try:
-            row = self._make()
-        except BaseException as error:
-            left = undoing.undo(
-                self.repo, self.store, self.path, branch=self.branch, start=self.start
-            )
-            if isinstance(error, TugError):
-                reason = error.reason if isinstance(error, NotMade) else error.message
-                raise NotMade(self.path, reason=reason, left=left) from error
-            raise
-        with self.store.write(self.order.file.key) as tx:
-            tx.run(sql_git.DROP_INTENT, kind="create", path=storable(self.path))
-        return row
-
-    def _intend(self) -> None:
-        from tugtool import files
-
-        files.make_directory(self.place)
-        taken = {*survey.branches(self.repo), *naming.branches_of(os.listdir(self.place))}
-        with self.store.write(self.order.file.key) as tx:
-            taken.update(row["branch"] for row in tx.all(sql_git.WORKTREES))
-            # What was done in one that is gone would pass for the new one's own.
-            worked_in = [os.path.basename(row["path"]) for row in tx.all(sql_git.WORKED_IN)]
-            taken.update(naming.branches_of(worked_in))
-            self.branch = naming.free(self.order.file.slug, date=tx.now[:10], taken=taken)
-            self.path = os.path.join(self.place, naming.directory_of(self.branch))
-            tx.run(
-                sql_git.ADD_INTENT,
-                kind="create",
-                path=storable(self.path),
-                head=self.start,
-                detail=jsontext.encode({"branch": self.branch, "base_branch": self.onto}),
-            )
-
-    def _make(self) -> Row:
-        adding.branch(self.repo, self.branch, self.start, said="tugcode: worktree create")
-        crash.point("create.branch")
-        adding.directory(self.repo, self.path, self.branch)
-        crash.point("create.worktree")
-        self._verify()
-        self._init()
-        crash.point("create.state")
-        row = self._record()
-        crash.point("create.recorded")
-        return row
-
-    def _verify(self) -> None:
-        adding.verify(self.repo, self.path, self.branch, self.start)
-        if _plan_differs(self.path, self.order):
-            key = self.order.file.key
-            reason = (
-                f"its copy of the plan has another text: {key}, from {self.onto}, is not what was "
-                f"agreed; tugcode state diff {quoted(key)} shows what changed, and whoever means "
-                f"it records it with tugcode state init {quoted(key)}"
-            )
-            raise NotMade(self.path, reason=reason)
-
-    def _init(self) -> None:
-        order, key = self.order, self.order.file.key
-        commit = self._known_base() or base.base_commit(self.repo, key, revision=self.start)
-        state.init(
-            self.store, key, order.parsed, text=order.text, hash=order.hash, base_commit=commit
-        )
-        with self.store.write(key) as tx:
-            tx.run(sql_git.SET_BASE, base_commit=commit)
-
-    def _known_base(self) -> str | None:
-        """Where the plan was brought from, if an earlier worktree has found out."""
-        with self.store.read(self.order.file.key) as tx:
-            row = tx.first(sql.PLAN)
-        return None if row is None else row["base_commit"]
-
-    def _record(self) -> Row:
-        key, name = self.order.file.key, storable(self.path)
-        with self.store.write(key) as tx:
-            tx.run(
-                sql_git.ADD_WORKTREE,
-                path=name,
-                branch=self.branch,
-                base_branch=self.onto,
-                base_commit=self.start,
-                until=tx.after(RESERVED_SECONDS),
-                reserved_for=self.order.request_id,
-            )
-            record.note(tx, key, "worktree_create", actor=name, branch=self.branch, base=self.onto)
-            return tx.one(sql_git.WORKTREE, path=name)

@@ -95,8 +95,15 @@ def at_work(repo: Repository) -> Note:
     return Note(os.path.join(repo.common_dir, "tugtool", "worktrees.git"))
 
 
+#: Where git was found to be new enough: asked once, by however many worktrees.
+_fit: set[str] = set()
+
+
 def require_git() -> None:
     """E029: what is done here needs a git that is not too old."""
+    where = config.environment().get("PATH", "")
+    if where in _fit:
+        return
     version = git.version()
     if version is None:
         raise GitUnusable("it cannot be found")
@@ -104,6 +111,7 @@ def require_git() -> None:
     if tuple(numbers) < OLDEST_GIT:
         oldest = ".".join(map(str, OLDEST_GIT))
         raise GitUnusable(f"it is version {version}, and worktrees need {oldest} or newer")
+    _fit.add(where)
 
 
 def directory(repo: Repository) -> str:

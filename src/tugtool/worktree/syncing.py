@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 
-from tugtool import advancing, blend, crash, git, repository
+from tugtool import advancing, crash, git, heads, repository
 from tugtool.errors import GitFailed, RepositoryError, listing
 from tugtool.git_errors import CommitRefused, DependencyConflict
 from tugtool.state.record import plan_row, storable
 from tugtool.store import sql, sql_git
 from tugtool.worktree import survey
+from tugtool.worktree.preview import Preview
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _LISTING = ("rev-list", "--topo-order", "--reverse", "--stdin")
 #: So long another git may keep the index locked.
 LOCK_SECONDS = 5.0
+#: Of the steps that a dependency was built on, so many are asked about along with it.
+_MOST_AHEAD = 64
 
 
 def seen_missing(store: Store, plan: str, anchor: str, *, at: str) -> list[Data] | None:
@@ -41,14 +44,14 @@ def missing(store: Store, plan: str, anchors: Iterable[str], *, at: str) -> list
 def fits_afresh(store: Store, plan: str, anchor: str, *, top: str, start: str) -> bool:
     """Whether all that a step depends on could be merged where nothing has been done yet."""
     wanted = _missing(store, plan, [anchor], top=top, owner="", head=start)
-    if _is_clean(plan, wanted, top=top, head=start):
+    if _is_clean(plan, wanted, done_steps(store, plan), top=top, head=start):
         return True
     return resolved(store, plan, wanted, top=top, head=start) is not None
 
 
-def _is_clean(plan: str, wanted: list[Data], *, top: str, head: str) -> bool:
+def _is_clean(plan: str, wanted: list[Data], done: Sequence[Row], *, top: str, head: str) -> bool:
     try:
-        _Preview(top, plan, head).run(wanted)
+        Preview(top, plan, head, done).run(wanted)
     except DependencyConflict:
         return False
     return True
@@ -62,11 +65,12 @@ def resolved(
         names = [f"refs/heads/{row['branch']}" for row in tx.all(sql_git.WORKTREES_OF)]
     if not names:
         return None
+    done = done_steps(store, plan)
     form = "--format=%(objectname) %(refname:lstrip=2)"
     for line in git.run("for-each-ref", form, *names, cwd=top).splitlines():
         tip, _, branch = line.partition(" ")
         both: list[Data] = [{"step_anchor": branch, "commit": tip}, *wanted]
-        if _is_clean(plan, both, top=top, head=head):
+        if _is_clean(plan, both, done, top=top, head=head):
             return both
     return None
 
@@ -76,17 +80,7 @@ def _missing(
 ) -> list[Data]:
     with store.read(plan) as tx:
         branches = {row["path"]: row["branch"] for row in tx.all(sql_git.WORKTREES)}
-        found: dict[str, Row] = {}
-        front = list(anchors)
-        while front:
-            rows = _needs(tx, front, owner)
-            lacking = _lacking(top, [row["commit_hash"] for row in rows.values()], head)
-            fresh = {a: row for a, row in rows.items() if a not in found}
-            fresh = {a: row for a, row in fresh.items() if row["commit_hash"] in lacking}
-            found |= fresh
-            # What those were built on counts too, unless their commits bring it along.
-            front = list(fresh)
-    order = _lacking(top, [row["commit_hash"] for row in found.values()], head)
+        found, order = _found(tx, list(anchors), top, owner, head)
     return [
         {
             "step_anchor": anchor,
@@ -96,6 +90,41 @@ def _missing(
         }
         for anchor, row in sorted(found.items(), key=lambda each: order[each[1]["commit_hash"]])
     ]
+
+
+def _found(
+    tx: Transaction, front: list[str], top: str, owner: str, head: str
+) -> tuple[dict[str, Row], dict[str, int]]:
+    """The steps whose commits are lacking, and the order of those commits."""
+    found: dict[str, Row] = {}
+    order: dict[str, int] = {}
+    asked: set[str] = set()
+    times = 0
+    while front:
+        rows = _needs(tx, front, owner)
+        commits = {row["commit_hash"] for row in rows.values()}
+        if not commits <= asked:
+            # Git takes as long to say it of one as of many: of those that come next, too.
+            asked, times = commits | _built_on(tx, list(rows), owner), times + 1
+            order = _lacking(top, sorted(asked), head)
+        fresh = {a: row for a, row in rows.items() if a not in found}
+        fresh = {a: row for a, row in fresh.items() if row["commit_hash"] in order}
+        found |= fresh
+        # What those were built on counts too, unless their commits bring it along.
+        front = list(fresh)
+    if times > 1:
+        order = _lacking(top, [row["commit_hash"] for row in found.values()], head)
+    return found, order
+
+
+def _built_on(tx: Transaction, front: list[str], owner: str) -> set[str]:
+    """The commits of the next steps behind these, a good many at most."""
+    seen: dict[str, Row] = {}
+    while front and len(seen) < _MOST_AHEAD:
+        rows = _needs(tx, front, owner)
+        front = [anchor for anchor in rows if anchor not in seen]
+        seen |= rows
+    return {row["commit_hash"] for row in seen.values()}
 
 
 def _needs(tx: Transaction, anchors: Iterable[str], owner: str) -> dict[str, Row]:
@@ -154,18 +183,19 @@ def sync(
         wanted = done_elsewhere(store, plan, at=at)
     else:
         wanted = missing(store, plan, anchors, at=at)
+    done = done_steps(store, plan) if wanted else []
     try:
-        head, end = merge(plan, wanted, at=at)
+        head, end = merge(plan, wanted, at=at, done=done)
     except DependencyConflict:
-        others = resolved(store, plan, wanted, top=at, head="HEAD") if by_resolutions else None
+        here = heads.commit_of(at) or "HEAD"
+        others = resolved(store, plan, wanted, top=at, head=here) if by_resolutions else None
         if others is None:
             raise
-        head, end = merge(plan, others, at=at)
-    branch = git.attempt("symbolic-ref", "--quiet", "--short", "HEAD", cwd=at)
+        head, end = merge(plan, others, at=at, done=done)
     return {
         "plan_path": plan,
         "worktree_path": at,
-        "branch_name": None if branch.status else branch.out.removesuffix("\n"),
+        "branch_name": heads.branch_of(at),
         "steps": anchors,
         "merged": wanted,
         "head": end,
@@ -196,10 +226,19 @@ def lacking(at: str, commits: Sequence[str]) -> list[str]:
     return sorted(order, key=lambda commit: order[commit])
 
 
-def merge(plan: str, wanted: list[Data], *, at: str) -> tuple[str, str]:
-    """Bring in commits, each with its step; all or nothing. What HEAD was, and what it is."""
-    head = git.run("rev-parse", "--verify", "HEAD^{commit}", cwd=at).strip()
-    end = _Preview(at, plan, head).run(wanted)
+def done_steps(store: Store, plan: str) -> list[Row]:
+    """The steps that have a commit, in the plan's order."""
+    with store.read(plan) as tx:
+        return [row for row in tx.all(sql.STEPS) if row["commit_hash"]]
+
+
+def merge(plan: str, wanted: list[Data], *, at: str, done: Sequence[Row] = ()) -> tuple[str, str]:
+    """Bring in commits, each with its step; all or nothing. What HEAD was, and what it is.
+
+    `done` are the plan's steps that have a commit, in its order.
+    """
+    head = heads.commit_of(at) or git.run("rev-parse", "--verify", "HEAD^{commit}", cwd=at).strip()
+    end = Preview(at, plan, head, done).run(wanted) if wanted else head
     crash.point("sync.previewed")
     if end != head:
         _refuse_overwriting(at, head, end, wanted)
@@ -234,58 +273,13 @@ def _go(at: str, head: str, end: str) -> None:
         raise GitFailed(("merge", "--ff-only", end), status=done.status, said=done.said.strip())
 
 
-class _Preview:
-    """The merges as commits that nothing leads to yet; the worktree is not touched."""
-
-    def __init__(self, top: str, plan: str, head: str) -> None:
-        self.top, self.plan, self.head = top, plan, head
-        signing = git.attempt("config", "--type=bool", "--get", "commit.gpgSign", cwd=top)
-        self.sign = ["-S"] if signing.out.strip() == "true" else []
-
-    def run(self, wanted: list[Data]) -> str:
-        """The commit that has all of them."""
-        tips = self._tips([str(each["commit"]) for each in wanted])
-        for each in wanted:
-            if each["commit"] in tips:
-                self.head = self._with(str(each["commit"]), str(each["step_anchor"]))
-        return self.head
-
-    def _tips(self, commits: list[str]) -> list[str]:
-        """Those that no other of them brings along: the rest needs no merge of its own."""
-        if len(commits) < 2:
-            return commits
-        done = git.attempt("merge-base", "--independent", *commits, cwd=self.top)
-        # One that git does not know is refused when its turn comes.
-        return commits if done.status else done.out.split()
-
-    def _with(self, commit: str, anchor: str) -> str:
-        kin = git.attempt("merge-base", self.head, commit, cwd=self.top)
-        if kin.status:
-            reason = "git has no common history of the two here"
-            raise self._refusal(anchor, commit, reason)
-        if kin.out.strip() in (self.head, commit):
-            return commit if kin.out.strip() == self.head else self.head
-        done = blend.commits(self.top, self.head, commit)
-        if not done.clean:
-            reason = done.refusal or "both changed the same lines"
-            raise self._refusal(anchor, commit, reason, done.files)
-        message = f"Merge {anchor} of {' '.join(self.plan.split())}\n"
-        parents = ("-p", self.head, "-p", commit)
-        words_ = ("commit-tree", *self.sign, *parents, done.tree)
-        return git.run(*words_, cwd=self.top, given=message).strip()
-
-    def _refusal(
-        self, anchor: str, commit: str, reason: str, files: Sequence[str] = ()
-    ) -> DependencyConflict:
-        facts = {"anchor": anchor, "commit": commit, "reason": reason}
-        return DependencyConflict(self.top, **facts, files=files)
-
-
 def _refuse_overwriting(top: str, head: str, end: str, wanted: list[Data]) -> None:
     """Uncommitted files that the merge would touch are named before it begins."""
+    changed = {entry[3:] for entry in survey.changes(top)}
+    if not changed:
+        return
     out = git.run("diff-tree", "-r", "-z", "--name-only", "--no-renames", head, end, cwd=top)
-    touched = set(out.split("\0"))
-    files = sorted({entry[3:] for entry in survey.changes(top)} & touched)
+    files = sorted(changed.intersection(out.split("\0")))
     if files:
         last = wanted[-1]
         raise DependencyConflict(
