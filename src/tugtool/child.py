@@ -102,10 +102,9 @@ class Child:
     def _finish(self, grace_seconds: float) -> None:
         if self.status is not None or self._raw is None:
             return
-        for number, seconds in ((0, LINGER_SECONDS), (signal.SIGTERM, grace_seconds)):
-            if self._is_alone(number, seconds):
-                break
-        self._guard.close()
+        waits = ((0, LINGER_SECONDS), (signal.SIGTERM, grace_seconds))
+        is_alone = any(self._is_alone(number, seconds) for number, seconds in waits)
+        self._guard.close(is_alone=is_alone)
         # It may still be about to ring, and the bell's number will soon mean another file.
         self._reaper.join()
         self._flow.drain()

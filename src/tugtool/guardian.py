@@ -69,7 +69,8 @@ class Guardian:
     def send_all(self, number: int) -> None:
         """A signal to the group, and to those who have left it and bear the mark."""
         self.send(number)
-        for pid in self._marked():
+        # Zero is no signal, and to look for them takes a while.
+        for pid in self._marked() if number else ():
             _kill(pid, number)
 
     def others(self) -> bool:
@@ -77,17 +78,22 @@ class Guardian:
         found = members(self.group)
         return found is None or bool(found - {self._shell.pid}) or bool(self._marked())
 
-    def close(self) -> None:
-        """Kill what there is of the group, the guardian with it."""
-        for last in clock.tries(_HUNT_SECONDS if self.mark else 0):
+    def close(self, *, is_alone: bool = False) -> None:
+        """Kill what there is of the group, the guardian with it; `is_alone`: nobody else is."""
+        self.send(signal.SIGKILL)
+        if not is_alone:
+            self._hunt()
+        self._shell.wait()
+        os.close(self._line)
+
+    def _hunt(self) -> None:
+        """Kill those who have left the group, until there are no more."""
+        for last in clock.tries(_HUNT_SECONDS):
             left = self._marked()
             for pid in left:
                 _kill(pid, signal.SIGKILL)
             if last or not left:
-                break
-        self.send(signal.SIGKILL)
-        self._shell.wait()
-        os.close(self._line)
+                return
 
     def _marked(self) -> set[int]:
         """Those who have left the group; who is in it hears what the group is told."""
