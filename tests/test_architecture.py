@@ -42,6 +42,7 @@ LAYERS = {
     ),
     "foundations": (
         "agent_settings",
+        "belonging",
         "child",
         "config",
         "crash",
@@ -99,7 +100,8 @@ LAYERS = {
 SIDEWAYS = {
     "agent_settings": ("config",),
     "agents": ("agents",),
-    "child": ("guardian", "streams"),
+    "belonging": ("files", "repository"),
+    "child": ("config", "guardian", "streams"),
     "client_errors": ("errors",),
     "commit": ("intent", "log", "message", "state", "trailers", "tree", "worktree"),
     "implement": ("implement",),

@@ -372,6 +372,30 @@ def test_a_worktree_that_has_lost_its_git_file_is_named(clinic):
     assert c.findings() == {}
 
 
+def test_a_worktree_with_a_repository_of_its_own_is_named_as_that(clinic):
+    c = clinic()
+    before = c.snapshot()
+    (c.tree / ".git").rename(c.root.parent / "was")
+    git("init", "--quiet", cwd=c.tree)
+    git("commit", "--quiet", "--allow-empty", "--message=own", cwd=c.tree)
+    (finding,) = c.findings()["directories"]
+    said = f"{c.tree} has a repository of its own in it: its commits are on no branch of this one"
+    assert finding["message"] == said
+    assert finding["hint"] == f"git -C {c.tree} log --oneline --max-count=20"
+    assert "own" in git("log", "--oneline", "--max-count=20", cwd=c.tree)
+    shutil.rmtree(c.tree / ".git")
+    (c.root.parent / "was").rename(c.tree / ".git")
+    assert (c.findings(), c.snapshot()) == ({}, before)
+
+
+def test_a_worktree_whose_git_file_leads_to_another_repository_is_named(clinic):
+    c = clinic()
+    Repo.init(c.root.parent / "alien")
+    (c.tree / ".git").write_text(f"gitdir: {c.root.parent}/alien/.git\n")
+    (finding,) = c.findings()["directories"]
+    assert finding["message"] == f"{c.tree}: its .git leads to another repository"
+
+
 def test_something_else_in_place_of_the_directory_is_named(clinic):
     c = clinic()
     os.rename(c.root / ".tugtree", c.root / "moved")

@@ -245,6 +245,23 @@ def test_on_a_terminal_a_person_is_asked_and_answers(play, terminal):
     assert len(play.calls("coder")) == 2
 
 
+def test_what_a_person_does_while_asked_is_not_undone_with_what_an_agent_did(play, terminal):
+    play = play("1 t")
+    play.rules(
+        {"role": "reviewer", "times": 1, "answer": {"recommendation": "ESCALATE"}},
+        {"role": "coder", "times": 1, "do": [{"write": "one.txt", "text": ""}]},
+        {"role": "coder", "times": 1, "do": [{"run": "git checkout --quiet -b other"}]},
+    )
+    shown = terminal(play)
+    shown.until_text("what now? [retry/park/stop]")
+    (play.trees()[0] / "person.txt").write_text("by hand\n")
+    shown.press("retry\n")
+    assert shown.end() == 0
+    assert len(play.calls("coder")) == 3
+    [commit] = play.commits("step-1")
+    assert git("show", f"{commit}:person.txt", cwd=play.root) == "by hand\n"
+
+
 def test_on_a_terminal_the_picture_shows_what_each_worker_is_at(play, terminal):
     play = play("1 t")
     play.rules({"role": "coder", "do": [{"wait_for": "../../go"}]})

@@ -1,6 +1,8 @@
 """Agents that misbehave, reviewers that are not content, claims that are lost: nothing is."""
 
 import json
+import os
+import signal
 import sys
 
 import pytest
@@ -8,7 +10,8 @@ import pytest
 from conftest import git
 from implement_fixtures import kinds
 from state_fixtures import KEY
-from tugtool import holder
+from test_implement_stop import Bell
+from tugtool import clock, holder
 
 REVISE = {"recommendation": "REVISE", "issues": [{"severity": "major", "description": "too short"}]}
 
@@ -181,7 +184,7 @@ def test_a_coder_that_commits_by_itself_finds_its_work_in_the_steps_commit(play)
     [commit] = play.commits("step-1")
     assert "mine" in git("show", "--name-only", "--format=", commit, cwd=play.root).split()
     assert "my own" not in git("log", "--all", "--format=%s", cwd=play.root)
-    assert "moved HEAD" in play.artifacts("note")[0]["summary"]
+    assert "the coder committed" in play.artifacts("note")[0]["summary"]
 
 
 def test_what_an_agent_leaves_running_goes_with_it(play):
@@ -192,6 +195,46 @@ def test_what_an_agent_leaves_running_goes_with_it(play):
     [tree] = play.trees()
     pid = int((tree / "pid").read_text())
     assert holder.start_time(pid) is None
+
+
+#: How an agent leaves something running outside of its process group.
+APART = [
+    {"spawn": "echo $$ > ../../pid; exec sleep 1000", "own_group": True},
+    {"run": "setsid sh -c 'echo $$ > ../../pid; exec sleep 1000' < /dev/null > /dev/null 2>&1 &"},
+    {"run": "setsid sh -c 'trap \"\" TERM; echo $$ > ../../pid; sleep 1000; :' > /dev/null 2>&1 &"},
+]
+ONCE_APART = {"run": "until test -s ../../pid; do sleep 0.01; done"}
+apart = pytest.mark.skipif(not os.path.exists("/proc/self/environ"), reason="only Linux tells")
+
+
+@apart
+@pytest.mark.parametrize("end", [[], [{"die": "KILL"}], [{"hang": True}]])
+@pytest.mark.parametrize("act", APART)
+def test_what_an_agent_leaves_in_a_session_of_its_own_goes_with_it_too(play, act, end):
+    play = play("1 t")
+    play.cast("coder", "reviewer", more="timeout_seconds = 3")
+    play.rules({"role": "coder", "times": 1, "do": [act, ONCE_APART, *end]})
+    status, told = play.run()
+    assert (status, len(reasons(told, "agent_failed"))) == (0, len(end))
+    assert holder.start_time(int((play.root / "pid").read_text())) is None
+
+
+@apart
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_what_an_agent_started_apart_goes_when_the_run_is_ended(play, number):
+    play = play("1 t")
+    bell = Bell(play)
+    play.rules({"role": "coder", "do": [APART[1], ONCE_APART, bell.ring(), {"hang": True}]})
+    process = play.start()
+    bell.heard()
+    pid = int((play.root / "pid").read_text())
+    assert holder.start_time(pid) is not None
+    os.killpg(process.pid, number)
+    process.communicate(timeout=60)
+    for last in clock.tries(20):
+        if holder.start_time(pid) is None:
+            break
+        assert not last, "it still runs"
 
 
 def test_steps_that_conflict_in_git_are_named_and_parked(play):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Repo, git
+from tugtool import git as tool
 from tugtool import repository
 from tugtool.errors import GitFailed, GitUnusable, NoRepository
 
@@ -468,3 +469,23 @@ def test_an_unusual_configuration_needs_git(repo, no_git, value):
     no_git()
     with pytest.raises(GitUnusable):
         repository.discover(str(repo.path))
+
+
+def test_a_ceiling_that_agents_have_from_us_leaves_nothing_to_ask_git(repo, no_git, monkeypatch):
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(repo.path / ".tugtree"))
+    no_git()
+    assert repository.discover(str(repo.path)).root == str(repo.path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(repo.path.parent))
+    with pytest.raises(GitUnusable):
+        repository.discover(str(repo.path))
+
+
+def test_git_in_a_worktree_that_lost_its_git_file_does_not_work_on_the_main_one(repo):
+    at = repo.path / ".tugtree" / "lost" / "deep"
+    at.mkdir(parents=True)
+    for where in (at, at.parent):
+        assert tool.attempt("status", cwd=str(where)).status == 128
+        with pytest.raises(NoRepository, match="of its own, and is no worktree"):
+            repository.discover(str(where))
+    assert tool.attempt("status", cwd=str(repo.path / ".tugtree")).status == 0
+    assert repository.discover(str(repo.path / ".tugtree")).root == str(repo.path)

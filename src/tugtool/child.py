@@ -1,7 +1,8 @@
 """Run somebody else's command so that nothing of it outlives us: itself, its children, its pipes.
 
 The guarantee is the guardian's, who leads the command's process group. A process that leaves
-the group (`setsid`, an interactive shell's jobs) is on its own.
+the group (`setsid`, an interactive shell's jobs) is on its own, unless `start` is told to mark
+all that comes of the command.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 
-from tugtool import clock, guardian
+from tugtool import clock, config, guardian
 from tugtool.errors import CannotRun
 from tugtool.guardian import Guardian
 from tugtool.streams import Flow, Kept, Streams
@@ -70,7 +71,7 @@ class Child:
     def send(self, number: int) -> None:
         """A signal to the whole group."""
         if self.status is None:
-            self._guard.send(number)
+            self._guard.send_all(number)
 
     def wake(self) -> None:
         """Let whoever waits look around; for handlers of signals."""
@@ -101,10 +102,9 @@ class Child:
     def _finish(self, grace_seconds: float) -> None:
         if self.status is not None or self._raw is None:
             return
-        for number, seconds in ((0, LINGER_SECONDS), (signal.SIGTERM, grace_seconds)):
-            if self._is_alone(number, seconds):
-                break
-        self._guard.close()
+        waits = ((0, LINGER_SECONDS), (signal.SIGTERM, grace_seconds))
+        is_alone = any(self._is_alone(number, seconds) for number, seconds in waits)
+        self._guard.close(is_alone=is_alone)
         # It may still be about to ring, and the bell's number will soon mean another file.
         self._reaper.join()
         self._flow.drain()
@@ -116,7 +116,7 @@ class Child:
 
     def _is_alone(self, number: int, seconds: float) -> bool:
         """Send a signal to what the command has left; whether nothing is left in time."""
-        self._guard.send(number)
+        self._guard.send_all(number)
         for last in clock.tries(seconds):
             self._flow.drain()
             if not self._guard.others():
@@ -162,16 +162,20 @@ def start(
     env: Mapping[str, str] | None = None,
     streams: Streams | None = None,
     before: Callable[[int], object] | None = None,
+    marks: bool = False,
 ) -> Child:
     """Start a command in a group of its own; `before` is told the group before it runs.
 
+    With `marks` also those go with it that leave the group, where the system can tell them.
     Refuses with status 127 if there is no such command, 126 if it cannot be run.
     """
     import subprocess
 
     streams = streams or Streams()
     pipe = subprocess.PIPE if streams.kept else None
-    guard = Guardian()
+    guard = Guardian(marks=marks)
+    if guard.mark:
+        env = config.marked(env, guard.mark)
     try:
         if before is not None:
             before(guard.group)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tugtool.agent_settings import Agent, Tables
 
 CONFIG_PATH = ".tugtool/config.toml"
+#: Where worktrees lie, at the root of the main one.
+TREES_PATH = ".tugtree"
 LEVELS = ("lenient", "normal", "strict")
 #: Thirty years in seconds, a gigabyte in bytes: beyond it dates and integers overflow.
 MOST = 1_000_000_000
@@ -30,6 +32,8 @@ GIT_LOCATION_VARIABLES = (
     "GIT_CEILING_DIRECTORIES",
 )
 
+#: By which an agent's processes are found when it has ended; it means nothing else.
+MARKS_VARIABLE = "TUGCODE_MARKS"
 ROLE_VARIABLE = "TUGCODE_ROLE"
 
 #: Every variable that changes what Tugtool does.
@@ -158,9 +162,19 @@ def environment() -> Mapping[str, str]:
     return os.environ
 
 
+def marked(given: Mapping[str, str] | None, mark: str) -> dict[str, str]:
+    """An environment whose processes can be told by the mark; those of others stay in it."""
+    env = dict(environment() if given is None else given)
+    env[MARKS_VARIABLE] = f"{env.get(MARKS_VARIABLE, '')} {mark}".strip()
+    return env
+
+
 def git_location_is_forced() -> bool:
     """Whether the environment tells git where its repository is."""
-    return any(name in os.environ for name in GIT_LOCATION_VARIABLES)
+    names = [name for name in GIT_LOCATION_VARIABLES if name in os.environ]
+    # As agents have it from us: only that what lies among worktrees is not the main one.
+    ours = os.environ.get("GIT_CEILING_DIRECTORIES", "").endswith(f"/{TREES_PATH}")
+    return bool(names) and not (ours and names == ["GIT_CEILING_DIRECTORIES"])
 
 
 def has_attempt() -> bool:

@@ -88,6 +88,8 @@ def attempt(
     `started` hears of the process before that is given anything.
     """
     environment = _environment(located_by_environment)
+    if not located_by_environment:
+        environment.update(_ceiling(cwd))
     if index is not None:
         environment["GIT_INDEX_FILE"] = index
     if date is not None:
@@ -175,6 +177,12 @@ def _environment(keep_location: bool) -> dict[str, str]:
     # One language for messages, no questions, no locks taken for mere looking, no editor.
     clean.update(LC_ALL="C", GIT_TERMINAL_PROMPT="0", GIT_OPTIONAL_LOCKS="0", GIT_EDITOR=":")
     return clean
+
+
+def _ceiling(cwd: str) -> dict[str, str]:
+    """For git in a worktree of ours: one that has lost its `.git` is not the main worktree."""
+    place, inside, _ = f"{cwd}/".rpartition(f"/{config.TREES_PATH}/")
+    return {"GIT_CEILING_DIRECTORIES": f"{place}/{config.TREES_PATH}"} if inside else {}
 
 
 def _is_kept(name: str) -> bool:

@@ -44,12 +44,22 @@ def containing(start: str) -> Repository:
     while True:
         found = _look(directory)
         if found is not None:
+            _refuse_stray(start, directory)
             return found
         parent = os.path.dirname(directory)
         if parent == directory:
             reason = "is not inside a git repository"
             raise NoRepository(start, reason=reason, hint="git init")
         directory = parent
+
+
+def _refuse_stray(start: str, top: str) -> None:
+    """What lies among the worktrees and is none must not pass for the main worktree."""
+    inside = start.removeprefix(os.path.join(top, config.TREES_PATH, ""))
+    if inside != start:
+        path = os.path.join(top, config.TREES_PATH, inside.split(os.sep)[0])
+        reason = "has no .git of its own, and is no worktree: git would work on the main one"
+        raise NoRepository(path, reason=reason, hint="git worktree list")
 
 
 def worktree_identity(repo: Repository, given: str | None, *, cwd: str) -> str:

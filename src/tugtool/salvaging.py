@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from tugtool import base, crash, git, landed, salvage
+from tugtool import base, belonging, crash, git, landed, salvage
 from tugtool.errors import TugError, quoted
 from tugtool.plan import catalog
 from tugtool.state import record, resuming
@@ -76,14 +76,19 @@ def _settled(repo: Repository, store: Store, row: Row, facts: Facts | None) -> D
         if facts is None or not os.path.isdir(facts["worktree"]):
             _record(store, row, None)
             return _outcome(row, None, None)
-        if not os.path.lexists(os.path.join(facts["worktree"], ".git")):
-            raise salvage.Unsalvageable("it has no .git any more")
+        _refuse_stray(repo, facts["worktree"])
         with salvage.Guard(facts["worktree"], seconds=PATIENCE_SECONDS):
             return _outcome(row, _saved(repo, store, row, facts), None)
     except TugError as error:
         return _outcome(row, None, error.message)
     except (salvage.Unsalvageable, OSError) as error:
         return _outcome(row, None, str(error))
+
+
+def _refuse_stray(repo: Repository, path: str) -> None:
+    wrong = None if path == repo.root else belonging.trouble(repo.common_dir, path)
+    if wrong is not None:
+        raise salvage.Unsalvageable(wrong)
 
 
 def _saved(repo: Repository, store: Store, row: Row, facts: Facts) -> str | None:

@@ -81,7 +81,7 @@ WORDS: dict[str, Callable[[Event], str]] = {
     "stopped": lambda e: "given back",
     "saved": lambda e: f"its work is saved as {e['salvage_ref']}",
     "moved": lambda e: f"goes on in another worktree: {e['reason']}",
-    "lost": lambda e: "the claim is somebody else's now; nothing more is done for it",
+    "lost": lambda e: f"nothing more is done for it: {e['reason']}",
     "gathered": lambda e: f"all work is together, with {', '.join(e['steps'])}",
     "audited": lambda e: f"the auditor, round {e['round']}: {e['recommendation']}",
     "integrated": lambda e: f"the integrator: {e['recommendation']}",

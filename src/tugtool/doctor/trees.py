@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tugtool import base, git, landed, trailers
+from tugtool import base, belonging, git, landed, trailers
 from tugtool.doctor.finding import note, warning
 from tugtool.errors import quoted
 from tugtool.state import dashing
@@ -27,18 +27,19 @@ def worktrees(patient: Patient) -> Iterator[Finding]:
         return
     recorded = [tree for tree in survey.trees(patient.repo, patient.store) if tree.row is not None]
     for tree in recorded:
-        yield from _lost(tree)
+        yield from _lost(patient, tree)
     known = {tree.path for tree in recorded}
     for facts in patient.worktrees()[1:]:
         yield from _odd(patient, facts, is_recorded=facts["worktree"] in known)
 
 
-def _lost(tree: Tree) -> Iterator[Finding]:
+def _lost(patient: Patient, tree: Tree) -> Iterator[Finding]:
     hint = f"tugcode worktree remove {quoted(tree.name)}"
     if not os.path.lexists(tree.path):
         said = f"{tree.path} is recorded for {tree.plan}, and its directory is gone"
         yield warning(said, hint=hint)
-    elif not tree.exists:
+    elif belonging.trouble(patient.repo.common_dir, tree.path) is not None:
+        # What is there instead, `directories` says.
         said = f"{tree.path} is recorded for {tree.plan}, and is no worktree that git knows"
         yield warning(said, hint=f"ls -A {quoted(tree.path)}")
 
@@ -84,19 +85,30 @@ def directories(patient: Patient) -> Iterator[Finding]:
     for path in (os.path.join(place, name) for name in names):
         if not os.path.isdir(path) or os.path.islink(path):
             continue
-        marked = os.path.isfile(os.path.join(path, ".git"))
-        if path in known and marked:
-            continue
         if not os.listdir(path):
             said = f"{path} is an empty directory, and no worktree"
             yield warning(said, hint=f"rmdir {quoted(path)}", mend=_emptying(path))
-        elif path in known:
-            said = f"{path} has lost its .git: git works on the main worktree from in there"
-            yield warning(said, hint="git worktree repair")
         else:
-            what = "" if marked else ": git works on the main worktree from in there"
-            said = f"{path} is no worktree that git knows{what}"
-            yield warning(said, hint=f"ls -A {quoted(path)}")
+            yield from _stray(patient, path, is_known=path in known)
+
+
+def _stray(patient: Patient, path: str, *, is_known: bool) -> Iterator[Finding]:
+    wrong = belonging.trouble(patient.repo.common_dir, path)
+    marker = os.path.join(path, ".git")
+    if is_known and wrong is None:
+        return
+    if os.path.isdir(marker):
+        said = f"{path} has a repository of its own in it: its commits are on no branch of this one"
+        yield warning(said, hint=f"git -C {quoted(path)} log --oneline --max-count=20")
+    elif wrong == belonging.UNMARKED:
+        said = f"{path} has lost its .git: git works on the main worktree from in there"
+        yield warning(said, hint="git worktree repair")
+    elif is_known:
+        yield warning(f"{path}: {wrong}", hint=f"ls -A {quoted(path)}")
+    else:
+        what = "" if os.path.lexists(marker) else ": git works on the main worktree from in there"
+        said = f"{path} is no worktree that git knows{what}"
+        yield warning(said, hint=f"ls -A {quoted(path)}")
 
 
 def _emptying(path: str) -> Mend:

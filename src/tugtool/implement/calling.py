@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from tugtool import child, clock, keeping
 from tugtool.agents import answers, objects
 from tugtool.errors import CannotRun
 from tugtool.implement import casting
 from tugtool.implement.casting import Reply, Unusable
-from tugtool.implement.ends import Failed, Lost
+from tugtool.implement.ends import Astray, Failed, Lost
 from tugtool.implement.guarding import Guard
 from tugtool.streams import Streams
 
@@ -39,7 +41,12 @@ def call(seat: Seat, role: str, more: Mapping[str, object], judge: Judge | None 
         seat.tell("agent_started", role=role, **{"try": number})
         begun = clock.ticks()
         task = seat.task(role, {**more, "try": number, "last_problem": problem})
-        reply, problem = _tried(seat, part, task, judge)
+        try:
+            reply, problem = _tried(seat, part, task, judge)
+        except Astray as end:
+            used = end.reply or Reply({})
+            tokens, cost = _sum(tokens, used.tokens), _sum(cost, used.cost_microdollars)
+            raise Failed(role, str(end), Reply({}, tokens, cost)) from end
         seconds = round(clock.ticks() - begun, 3)
         if reply is not None:
             tokens, cost = _sum(tokens, reply.tokens), _sum(cost, reply.cost_microdollars)
@@ -73,9 +80,14 @@ def _tried(
         # Whatever lies there is somebody else's business now.
         raise
     except BaseException:
-        guard.restore()
+        with contextlib.suppress(Astray, Lost):
+            guard.restore()
         raise
-    breach = guard.restore()
+    try:
+        breach = guard.restore()
+    except Astray as end:
+        end.reply = reply
+        raise
     return reply, breach or problem
 
 
@@ -84,7 +96,7 @@ def _output(seat: Seat, part: Part, task: Data) -> bytes:
     env = part.environment(seat.variables())
     streams = Streams.keep(head=0, tail=answers.MOST_BYTES, given=casting.prompt(part.role, task))
     try:
-        running = child.start(part.argv, cwd=seat.desk.path, env=env, streams=streams)
+        running = child.start(part.argv, cwd=seat.desk.path, env=env, streams=streams, marks=True)
     except CannotRun as error:
         raise Unusable(error.message) from error
     try:

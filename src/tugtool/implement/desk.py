@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 
-from tugtool import files, git, heads, repository
+from tugtool import belonging, files, git, heads, repository
 from tugtool.errors import Unreadable
 from tugtool.intent import Site
 from tugtool.plan import fingerprint
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 #: A plan is read whole, whatever its size: one that grew has changed, not broken.
 _WHOLE = 1 << 30
 
+#: What HEAD names where only git reads the refs.
+_UNTOLD = ".invalid"
+
 
 class Desk:
     """One worktree of the plan."""
@@ -30,7 +33,7 @@ class Desk:
         self.path = path
         self.owner = storable(path)
         self.branch, self.base_branch = branch, base_branch
-        self.git_dir = repository.git_dir(path)
+        self.git_dir = belonging.home(repo.common_dir, path) or repository.git_dir(path)
 
     @classmethod
     def made(cls, repo: Repository, data: Mapping[str, object]) -> Desk:
@@ -61,6 +64,16 @@ class Desk:
             if os.path.lexists(path):
                 return PlanCopy(path, read=functools.partial(_hash, path))
         return PlanCopy(os.path.join(self.repo.root, plan))
+
+    def trouble(self) -> str | None:
+        """Why nothing of git's may be run here: it is not what was made, or not on its branch."""
+        wrong = belonging.trouble(self.repo.common_dir, self.path)
+        if wrong is not None:
+            return wrong
+        branch, _ = self.head()
+        if branch in (self.branch, _UNTOLD):
+            return None
+        return f"it has {branch or 'a detached HEAD'} checked out in place of {self.branch}"
 
     def head(self) -> tuple[str | None, str]:
         """The branch that HEAD names (None if it is on none), and its commit."""

@@ -23,6 +23,15 @@ class Elsewhere(End):
     """The step can be done, but not in this worktree: what was done here is in its way."""
 
 
+class Astray(Exception):
+    """The worktree is not the one any more that it was: nothing of git's is run there."""
+
+    def __init__(self, path: str, wrong: str) -> None:
+        super().__init__(f"{path} cannot be worked in: {wrong}; what lies there is left as it is")
+        #: What the agent that ran there has used.
+        self.reply: Reply | None = None
+
+
 class Failed(End):
     """An agent did not come to an answer, however often it was tried."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from tugtool import crash, git, holder, jsontext, keeping, message, state
+from tugtool import belonging, crash, git, holder, jsontext, keeping, message, state
 from tugtool.errors import TugError
 from tugtool.git_errors import MessageRefused
 from tugtool.implement import calling, gathering, outlook, verdicts
@@ -95,16 +95,24 @@ class _Finale:
     def __init__(self, run: Run, store: Store, last: Row) -> None:
         self.run, self.store, self.last = run, store, last
         self._stamp = run.order_for("implement finale").request_id
+        self._sit_down()
+
+    def _sit_down(self) -> None:
+        run, store, last = self.run, self.store, self.last
         self.desk = self._desk()
         self.seat = Seat(run, store, self.desk, 0)
         #: A coder works for a step, also when it repairs what none of them is to blame for.
         self.repair = Seat(run, store, self.desk, 0)
         self.repair.anchor, self.repair.attempt = last["anchor"], last["attempt"]
 
+    def _be_seated(self) -> None:
+        if self.desk.trouble() is not None:
+            self._sit_down()
+
     def _desk(self) -> Desk:
         run, path = self.run, self.last["completed_by"] or ""
-        known = {facts["worktree"] for facts in git.worktree_facts(run.repo.root)}
-        row = self._reserved(path) if path in known else None
+        sound = belonging.trouble(run.repo.common_dir, path) is None
+        row = self._reserved(path) if sound else None
         if row is None:
             made = making.create(run.repo, self.store, run.order_for("implement finale"))
             return Desk.made(run.repo, made)
@@ -134,6 +142,7 @@ class _Finale:
         """Run a stage until it succeeds, or a person has had enough of it; why it did not."""
         while True:
             try:
+                self._be_seated()
                 stage(self)
                 return None
             except Escalation as escalation:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
-from tugtool import crash, holder, salvage, salvaging, state
-from tugtool.errors import TugError
+from tugtool import belonging, crash, holder, salvage, salvaging, state
+from tugtool.errors import TugError, quoted
 from tugtool.implement.desk import Desk
 from tugtool.store import sql, sql_git, sql_implement
 from tugtool.worktree import building, survey
@@ -14,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tugtool.implement.run import Run
     from tugtool.implement.seat import Work
-    from tugtool.store import Store
+    from tugtool.store import Row, Store
 
 
 def give_back(work: Work, *, park: str | None = None, failure: str | None = None) -> bool:
@@ -86,10 +84,48 @@ def _reserved(run: Run, store: Store, path: str, stamp: str | None) -> bool:
         return False
     with store.write(run.plan) as tx:
         row = tx.first(sql_git.WORKTREE, path=path)
-        if row is None or not holder.ended(row["reserved_for"]) or not os.path.isdir(path):
+        if row is None or not holder.ended(row["reserved_for"]):
+            return False
+        if belonging.trouble(run.repo.common_dir, path) is not None:
             return False
         until = tx.after(building.RESERVED_SECONDS)
         return bool(tx.run(sql_git.RESERVE, path=path, until=until, reserved_for=stamp))
+
+
+#: How a claim ended that nobody here has ended.
+_ENDS = {
+    "released": "the step was given back by somebody else",
+    "reset": "the step was reset by a person, or the plan was revised",
+    "expired": "its lease ran out, and {owner} has the step now",
+    "dead": "its process was taken for gone, and {owner} has the step now",
+    "superseded": "{owner} has the step now",
+}
+
+
+def how_lost(work: Work) -> str:
+    """What became of a claim, in words."""
+    try:
+        with work.store.read(work.run.plan) as tx:
+            step = tx.one(sql.STEP, anchor=work.anchor)
+            attempt = tx.first(sql.ATTEMPT, anchor=work.anchor, number=work.attempt)
+    except TugError as error:
+        return f"the claim was taken away, and nobody can say how: {error.message}"
+    outcome = None if attempt is None else attempt["outcome"]
+    if outcome == "completed":
+        return _completed(work, step)
+    said = _ENDS.get(str(outcome), "the claim was taken away")
+    return said.format(owner=step["claimed_by"] or "nobody")
+
+
+def _completed(work: Work, step: Row) -> str:
+    hash = step["commit_hash"]
+    said = (
+        f"somebody completed it{f' with {hash[:12]}' if hash else ''} under its claim, perhaps "
+        "its agent, and nobody has reviewed that; tugcode state reopen "
+        f"{quoted(work.run.plan)} {quoted(work.anchor)} opens it again"
+    )
+    work.run.warn(f"{work.anchor}: {said}", step_anchor=work.anchor)
+    return said
 
 
 def save_lost(work: Work) -> None:

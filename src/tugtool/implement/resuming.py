@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tugtool import base, crash, salvaged, salvaging
-from tugtool.errors import TugError
+from tugtool.errors import TugError, listing, quoted
 from tugtool.git_errors import DependencyConflict
 from tugtool.implement.ends import Elsewhere, Escalation
 from tugtool.store import sql
@@ -65,11 +65,12 @@ def bring_in(work: Work) -> None:
     if work.claim["missing_commits"] == []:
         return
     try:
-        done = syncing.sync(work.store, work.run.plan, at=work.desk.path)
+        done = syncing.sync(work.store, work.run.plan, at=work.desk.path, by_resolutions=True)
     except DependencyConflict as error:
         if _fits_afresh(work):
             raise Elsewhere(error.message) from error
-        raise Escalation(error.message, code=error.code, **_facts(error)) from error
+        reason = f"{error.message}; {_way_out(work)}"
+        raise Escalation(reason, code=error.code, **_facts(error)) from error
     if not done["up_to_date"]:
         merged = done["merged"]
         assert isinstance(merged, list)
@@ -83,6 +84,18 @@ def _fits_afresh(work: Work) -> bool:
     if start is None:
         return False
     return syncing.fits_afresh(work.store, work.run.plan, work.anchor, top=root, start=start)
+
+
+def _way_out(work: Work) -> str:
+    """How a person resolves it; the next run finds it wherever they have done so."""
+    plan, path = work.run.plan, work.desk.path
+    wanted = syncing.missing(work.store, plan, [work.anchor], at=path)
+    merges = listing([f"git merge {str(each['commit'])[:12]}" for each in wanted])
+    free = f"tugcode state reset {quoted(plan)} {quoted(work.anchor)}"
+    return (
+        f"to resolve it, run {merges} in a worktree of the plan, such as {path}, and commit that "
+        f"(docs/git.md#conflicts); then {free}"
+    )
 
 
 def _facts(error: DependencyConflict) -> dict[str, object]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import threading
 
-from tugtool import clock, holder
-from tugtool.errors import GitFailed
+from tugtool import clock, files, holder
+from tugtool.errors import GitFailed, TugError
+from tugtool.plan import fingerprint
 from tugtool.worktree.making import Order
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tugtool.errors import TugError
     from tugtool.implement.casting import Part
     from tugtool.implement.seat import Work
     from tugtool.repository import Repository
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 CHOICES = ("retry", "park", "stop")
 #: A signal that others have had by now has reached us too by then.
 _SIGNAL_SECONDS = 1.0
+#: A plan is read whole, whatever its size.
+_WHOLE = 1 << 30
 
 
 class Terms:
@@ -152,6 +154,14 @@ class Run:
             new=new_from is not None,
             request_id=holder.stamp(name),
         )
+
+    def is_plan_agreed(self) -> bool:
+        """Whether the plan's file still has the text that the run began with."""
+        path = self.order.file.path
+        try:
+            return fingerprint.of(files.read(path, max_bytes=_WHOLE)) == self.order.hash
+        except TugError:
+            return False
 
     def tell(self, event: str, **facts: object) -> None:
         """Something has happened that people and programs may want to see."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from tugtool import keeping, state
 from tugtool.implement.ends import Lost, Stopped
 from tugtool.keeping import Keeper
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from tugtool.implement.casting import Reply
     from tugtool.implement.desk import Desk
     from tugtool.implement.run import Run
+    from tugtool.implement.untouched import Untouched
     from tugtool.plan.model import Step
     from tugtool.store import Store
 
@@ -30,6 +33,10 @@ class Seat:
 
     def __init__(self, run: Run, store: Store, desk: Desk, worker: int) -> None:
         self.run, self.store, self.desk, self.worker = run, store, desk, worker
+        #: The worktree's files as they are now, if an agent that changes nothing was the last.
+        self.held: Untouched | None = None
+        #: Whether nothing lies there but what is committed, because nobody has worked on it yet.
+        self.is_fresh = False
 
     def check(self) -> None:
         """Raise what keeps the work from going on."""
@@ -54,7 +61,16 @@ class Seat:
 
     def variables(self) -> dict[str, str]:
         """What an agent finds in its environment."""
-        return {"TUGCODE_PLAN": self.run.plan, "TUGCODE_WORKTREE": self.desk.path}
+        return {
+            "TUGCODE_PLAN": self.run.plan,
+            "TUGCODE_WORKTREE": self.desk.path,
+            # Without its .git, git would work on the main worktree from in there.
+            "GIT_CEILING_DIRECTORIES": os.path.dirname(self.desk.path),
+        }
+
+    def still_holds(self) -> bool:
+        """Whether what is worked on is still ours."""
+        return True
 
     def keep_text(self, summary: str, content: str) -> None:
         """Something that an agent wrote where it should not; nothing claimed, nothing kept."""
@@ -69,6 +85,7 @@ class Work(Seat):
         self.anchor: str = claim["anchor"]
         self.attempt: int = claim["attempt"]
         self.claim = claim
+        self.is_fresh = claim.get("previous_attempt", True) is None
         self.title: str = claim["step_title"]
         self.step: Step = run.steps[self.anchor]
         self.keeper = Keeper(
@@ -85,6 +102,11 @@ class Work(Seat):
         super().check()
         if not self.keeper.holds():
             raise Lost
+
+    def still_holds(self) -> bool:
+        """Whether what is worked on is still ours; the record is read for it."""
+        self.keeper.look(closely=True)
+        return self.keeper.standing == "held"
 
     def task(self, role: str, more: Mapping[str, object]) -> Data:
         """What an agent is given."""

@@ -5,9 +5,7 @@ Else the step would be taken over, and its work committed once more.
 
 from __future__ import annotations
 
-import os
-
-from tugtool import commit
+from tugtool import belonging, commit
 from tugtool.errors import TugError
 from tugtool.git_errors import CommitRefused
 from tugtool.implement import recovery
@@ -34,7 +32,7 @@ def settle(run: Run, store: Store, *, own: str) -> None:
     for row in rows:
         place = known.get(row["worktree"])
         theirs = row["worktree"] in run.owners and row["worktree"] != own
-        if theirs or place is None or not os.path.isdir(row["worktree"]):
+        if theirs or place is None or belonging.trouble(run.repo.common_dir, row["worktree"]):
             continue
         branch, onto = place["branch"], place["base_branch"]
         desk = Desk(run.repo, row["worktree"], branch=branch, base_branch=onto)

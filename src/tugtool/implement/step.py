@@ -70,6 +70,8 @@ def _escalate(work: Work, escalation: Escalation) -> None:
             raise Lost from error
         raise
     question = Question(work.anchor, reason)
+    # Whoever is asked may put things right there.
+    work.held = None
     work.run.ask(question)
     while not question.wait(keeping.LOOK_SECONDS):
         work.check()

@@ -6,7 +6,8 @@ import os
 
 from tugtool import crash, state
 from tugtool.errors import TugError
-from tugtool.implement import leaving, outlook, settling, step
+from tugtool.git_errors import NotMade
+from tugtool.implement import leaving, outlook, premises, settling, step
 from tugtool.implement.desk import Desk
 from tugtool.implement.ends import Elsewhere, Failed, Lost, Parked, Stopped
 from tugtool.implement.seat import Work
@@ -42,6 +43,8 @@ class Worker:
         self._stamp: str | None = None
         #: The step for which it has moved to the worktree where it sits.
         self._moved_for: str | None = None
+        #: Why it could make no worktree, as long as the plan's text is not the agreed one.
+        self._barred: TugError | None = None
 
     def work(self) -> None:
         """To the end; whatever goes wrong is told, and leaves nothing claimed if it can."""
@@ -66,17 +69,48 @@ class Worker:
         """The next step, claimed; None if there will be none for this worker."""
         claim = self._straight_on()
         while claim is None:
+            if self._is_barred():
+                continue
             with self.run.turn:
                 claim = self._waited_for()
             if claim is not _TO_BE_MADE:
                 return claim
             # Not in turn: it takes a while, and others can make theirs at the same time.
             try:
-                self._sit_down()
-                claim = self._straight_on()
+                claim = self._begun()
             finally:
                 self.run.made_one()
         return claim
+
+    def _begun(self) -> Data | None:
+        """A worktree, and a step in it; or None for now, if the plan's text keeps us from it."""
+        try:
+            self._sit_down()
+        except NotMade as error:
+            if self.run.is_plan_agreed() or not outlook.look(self.store, self.run.plan).live:
+                raise
+            self._barred = error
+            self.run.warn(f"worker {self.number} waits: {error.message}")
+            return None
+        return self._straight_on()
+
+    def _is_barred(self) -> bool:
+        """Whether there is nothing to do but to wait until the plan is as it was agreed.
+
+        Not in turn: whoever has a worktree can go on.
+        """
+        error = self._barred
+        if error is None or self.run.stopping.is_set() or self.run.is_plan_agreed():
+            self._barred = None
+            return False
+        seen = outlook.look(self.store, self.run.plan)
+        if not seen.live:
+            self._barred = None
+            if seen.ready and not seen.paused:
+                raise error
+            return False
+        self.run.stopping.wait(LONGEST_NAP_SECONDS)
+        return True
 
     def _straight_on(self) -> Data | None:
         """What it has just done may have made a step ready whose ground lies right here."""
@@ -112,6 +146,9 @@ class Worker:
 
     def _claim(self, desk: Desk) -> Data | None:
         run, terms = self.run, self.run.terms
+        if not premises.hold(run, desk):
+            self._stand_up(desk)
+            return None
         settling.settle(run, self.store, own=desk.owner)
         request = Request(
             desk.owner,
@@ -171,8 +208,9 @@ class Worker:
             done = step.carry_out(work)
         except Lost:
             # What lies there may be somebody else's now: another worktree for the next step.
-            work.tell("lost")
-            self.run.leave(work.anchor, "the claim was taken away")
+            why = leaving.how_lost(work)
+            work.tell("lost", reason=why)
+            self.run.leave(work.anchor, why)
             leaving.save_lost(work)
             self._stand_up(work.desk)
         except Elsewhere as end:
@@ -239,7 +277,7 @@ class Worker:
                 raise
             free = False
         work.tell(event, reason=reason)
-        if not free:
+        if not free or work.desk.trouble() is not None:
             self._stand_up(work.desk)
 
     def _stand_up(self, desk: Desk) -> None:

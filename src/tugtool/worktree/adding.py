@@ -40,7 +40,8 @@ def directory(repo: Repository, path: str, branch: str) -> None:
 def verify(repo: Repository, path: str, branch: str, start: str) -> None:
     """What git made is what was asked for: a half-made one acts on the repository around."""
     asked = ("rev-parse", "--show-toplevel", "HEAD", "--symbolic-full-name", "HEAD")
-    found = git.run(*asked, cwd=path)
+    # Refused where it has no .git at all.
+    found = git.attempt(*asked, cwd=path).out
     marked = os.path.isfile(os.path.join(path, ".git"))
     if not marked or not found.startswith(f"{path}\n{start}\n"):
         raise NotMade(path, reason="git made something else than a worktree there")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from tugtool import base, crash, files, jsontext, state
-from tugtool.errors import TugError
+from tugtool.errors import TugError, quoted
 from tugtool.git_errors import NotMade
 from tugtool.plan import fingerprint
 from tugtool.state import record
@@ -123,7 +123,12 @@ class Building:
     def _verify(self, plot: _Plot) -> None:
         adding.verify(self.repo, plot.path, plot.branch, self.start)
         if plan_differs(plot.path, plot.order):
-            raise NotMade(plot.path, reason="its copy of the plan has another text")
+            reason = (
+                f"its copy of the plan has another text: {self.key}, from {self.onto}, is not what "
+                f"was agreed; tugcode state diff {quoted(self.key)} shows what changed, and "
+                f"whoever means it records it with tugcode state init {quoted(self.key)}"
+            )
+            raise NotMade(plot.path, reason=reason)
 
     def _init(self) -> None:
         order, key = self.order, self.key

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tugtool import base, config, git, holder, landed
+from tugtool import base, belonging, config, git, holder, landed
 from tugtool.errors import GitUnusable
 from tugtool.git_errors import InTheWay
 from tugtool.lingering import Note
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Data = dict[str, object]
 
-DIRECTORY = ".tugtree"
+DIRECTORY = config.TREES_PATH
 BRANCHES = "tugplan/"
 #: Another command's: small work without a plan, its branches and its directories.
 DASH_BRANCHES = "tugdash/"
@@ -73,8 +73,7 @@ class Tree:
 
         Without a .git of its own, git would act on the repository around it.
         """
-        marker = os.path.join(self.path, ".git")
-        return self.facts is not None and os.path.isfile(marker)
+        return self.facts is not None and belonging.is_linked(self.path)
 
     @property
     def is_plans(self) -> bool:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 
-from tugtool import advancing, blend, crash, git, heads, repository
+from tugtool import advancing, crash, git, heads, repository
 from tugtool.errors import GitFailed, RepositoryError, listing
 from tugtool.git_errors import CommitRefused, DependencyConflict
 from tugtool.state.record import plan_row, storable
 from tugtool.store import sql, sql_git
 from tugtool.worktree import survey
+from tugtool.worktree.preview import Preview
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from tugtool.store import Row, Store, Transaction
 
@@ -43,11 +44,35 @@ def missing(store: Store, plan: str, anchors: Iterable[str], *, at: str) -> list
 def fits_afresh(store: Store, plan: str, anchor: str, *, top: str, start: str) -> bool:
     """Whether all that a step depends on could be merged where nothing has been done yet."""
     wanted = _missing(store, plan, [anchor], top=top, owner="", head=start)
+    if _is_clean(plan, wanted, done_steps(store, plan), top=top, head=start):
+        return True
+    return resolved(store, plan, wanted, top=top, head=start) is not None
+
+
+def _is_clean(plan: str, wanted: list[Data], done: Sequence[Row], *, top: str, head: str) -> bool:
     try:
-        _Preview(top, plan, start, done_steps(store, plan)).run(wanted)
+        Preview(top, plan, head, done).run(wanted)
     except DependencyConflict:
         return False
     return True
+
+
+def resolved(
+    store: Store, plan: str, wanted: list[Data], *, top: str, head: str
+) -> list[Data] | None:
+    """What to merge where the wanted conflict: first a branch on which somebody resolved that."""
+    with store.read(plan) as tx:
+        names = [f"refs/heads/{row['branch']}" for row in tx.all(sql_git.WORKTREES_OF)]
+    if not names:
+        return None
+    done = done_steps(store, plan)
+    form = "--format=%(objectname) %(refname:lstrip=2)"
+    for line in git.run("for-each-ref", form, *names, cwd=top).splitlines():
+        tip, _, branch = line.partition(" ")
+        both: list[Data] = [{"step_anchor": branch, "commit": tip}, *wanted]
+        if _is_clean(plan, both, done, top=top, head=head):
+            return both
+    return None
 
 
 def _missing(
@@ -140,10 +165,13 @@ def _unknown(top: str, commits: Iterable[str]) -> set[str]:
     return {line.split()[0] for line in listed.splitlines() if line.endswith(" missing")}
 
 
-def sync(store: Store, plan: str, *, at: str, everything: bool = False) -> Data:
+def sync(
+    store: Store, plan: str, *, at: str, everything: bool = False, by_resolutions: bool = False
+) -> Data:
     """Merge what the steps that the worktree holds depend on, or every completed step's commit.
 
-    All of it, or nothing.
+    All of it, or nothing. `by_resolutions`: where they conflict, and a branch of the plan has
+    them resolved, with that branch.
     """
     survey.require_git()
     owner = storable(at)
@@ -155,7 +183,15 @@ def sync(store: Store, plan: str, *, at: str, everything: bool = False) -> Data:
         wanted = done_elsewhere(store, plan, at=at)
     else:
         wanted = missing(store, plan, anchors, at=at)
-    head, end = merge(plan, wanted, at=at, done=done_steps(store, plan) if wanted else ())
+    done = done_steps(store, plan) if wanted else []
+    try:
+        head, end = merge(plan, wanted, at=at, done=done)
+    except DependencyConflict:
+        here = heads.commit_of(at) or "HEAD"
+        others = resolved(store, plan, wanted, top=at, head=here) if by_resolutions else None
+        if others is None:
+            raise
+        head, end = merge(plan, others, at=at, done=done)
     return {
         "plan_path": plan,
         "worktree_path": at,
@@ -202,7 +238,7 @@ def merge(plan: str, wanted: list[Data], *, at: str, done: Sequence[Row] = ()) -
     `done` are the plan's steps that have a commit, in its order.
     """
     head = heads.commit_of(at) or git.run("rev-parse", "--verify", "HEAD^{commit}", cwd=at).strip()
-    end = _Preview(at, plan, head, done).run(wanted) if wanted else head
+    end = Preview(at, plan, head, done).run(wanted) if wanted else head
     crash.point("sync.previewed")
     if end != head:
         _refuse_overwriting(at, head, end, wanted)
@@ -235,96 +271,6 @@ def _go(at: str, head: str, end: str) -> None:
     )
     if done.status:
         raise GitFailed(("merge", "--ff-only", end), status=done.status, said=done.said.strip())
-
-
-class _Preview:
-    """The merges as commits that nothing leads to yet; the worktree is not touched."""
-
-    def __init__(self, top: str, plan: str, head: str, done: Sequence[Row]) -> None:
-        self.top, self.plan, self.head = top, plan, head
-        #: The plan's steps by their commits, in the plan's order.
-        self.done: dict[str, Row] = {}
-        for row in done:
-            self.done.setdefault(row["commit_hash"], row)
-        self._signing: list[str] | None = None
-
-    def run(self, wanted: list[Data]) -> str:
-        """The commit that has all of them."""
-        anchors: dict[str, str] = {}
-        for each in wanted:
-            anchors.setdefault(str(each["commit"]), str(each["step_anchor"]))
-        # Those that no other brings along, HEAD among them: the rest needs no merge of its own.
-        done = git.attempt("merge-base", "--independent", self.head, *anchors, cwd=self.top)
-        if done.status:
-            # One that git does not know is refused when its turn comes.
-            return self._one_by_one(anchors)
-        tips = done.out.split()
-        together = self._together(tips) if len(tips) > 2 else None
-        return together or self._one_by_one({c: a for c, a in anchors.items() if c in tips})
-
-    def _together(self, tips: list[str]) -> str | None:
-        """All of them, by a merge that is the same in every worktree; None if they conflict.
-
-        If each worktree merged in its own way, they would have ever more common ancestors
-        side by side, and git would merge those too, again and again, at every later merge.
-        """
-        order = list(self.done)
-        tips = sorted(tips, key=lambda tip: (order.index(tip) if tip in self.done else -1, tip))
-        dates = [str(self.done[tip]["completed_at"] or "") for tip in tips if tip in self.done]
-        end, *others = tips
-        for tip in others:
-            merged = (blend.commits if tip == others[-1] else blend.by_git)(self.top, end, tip)
-            if not merged.clean:
-                return None
-            anchor = self.done[tip]["anchor"] if tip in self.done else tip
-            end = self._commit(merged.tree, (end, tip), anchor, date=max(dates, default=""))
-        return end
-
-    def _one_by_one(self, anchors: Mapping[str, str]) -> str:
-        """What is here with one after the other: so it can be said which of them conflicts."""
-        for commit, anchor in anchors.items():
-            if not self._moved(commit, anchor):
-                self.head = self._with(commit, anchor)
-        return self.head
-
-    def _moved(self, commit: str, anchor: str) -> bool:
-        """Whether one of the two has the other behind it, so that nothing is to be merged."""
-        kin = self._kin(commit, anchor)
-        if kin == self.head:
-            self.head = commit
-            return True
-        return kin == commit
-
-    def _kin(self, commit: str, anchor: str) -> str:
-        kin = git.attempt("merge-base", self.head, commit, cwd=self.top)
-        if kin.status:
-            reason = "git has no common history of the two here"
-            raise self._refusal(anchor, commit, reason)
-        return kin.out.strip()
-
-    def _with(self, commit: str, anchor: str) -> str:
-        done = blend.commits(self.top, self.head, commit)
-        if not done.clean:
-            reason = done.refusal or "both changed the same lines"
-            raise self._refusal(anchor, commit, reason, done.files)
-        return self._commit(done.tree, (self.head, commit), anchor)
-
-    def _commit(self, tree: str, parents: Sequence[str], anchor: str, *, date: str = "") -> str:
-        message = f"Merge {anchor} of {' '.join(self.plan.split())}\n"
-        words_ = ("commit-tree", *self._sign(), *(w for p in parents for w in ("-p", p)), tree)
-        return git.run(*words_, cwd=self.top, given=message, date=date or None).strip()
-
-    def _sign(self) -> list[str]:
-        if self._signing is None:
-            found = git.attempt("config", "--type=bool", "--get", "commit.gpgSign", cwd=self.top)
-            self._signing = ["-S"] if found.out.strip() == "true" else []
-        return self._signing
-
-    def _refusal(
-        self, anchor: str, commit: str, reason: str, files: Sequence[str] = ()
-    ) -> DependencyConflict:
-        facts = {"anchor": anchor, "commit": commit, "reason": reason}
-        return DependencyConflict(self.top, **facts, files=files)
 
 
 def _refuse_overwriting(top: str, head: str, end: str, wanted: list[Data]) -> None:
