@@ -26,10 +26,14 @@ def words(event: Event) -> str:
 
 def more(event: Event) -> str:
     """What is left when a run ends, a line each."""
-    return "".join(
-        clean(f"          {each['step_anchor']}: {each['reason']}", 1 << 12) + "\n"
-        for each in event.get("left", ())
-    )
+    lines = [line for each in event.get("left", ()) for line in _left(each)]
+    return "".join(clean(f"          {line}", 1 << 12) + "\n" for line in lines)
+
+
+def _left(each: Event) -> list[str]:
+    parked = "parked: " if each["parked"] else ""
+    frees = [f"    once it is settled: {each['frees']}"] if each["frees"] else []
+    return [f"{each['step_anchor']}: {parked}{each['reason']}", *frees]
 
 
 def _commit(event: Event) -> str:

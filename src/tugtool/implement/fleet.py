@@ -95,7 +95,7 @@ def _result(run: Run, store: Store) -> Data:
             return _told(run, store, "stopped", "the run was stopped")
         status = "done" if why is None else "not_approved"
         return _told(run, store, status, why)
-    left = outlook.left_over(seen, run.left)
+    left = outlook.left_over(seen, run.plan, run.left)
     status, reason = _ending(run, store, paused=seen.paused)
     return {**_told(run, store, status, reason), "left": left}
 

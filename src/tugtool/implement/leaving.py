@@ -26,6 +26,8 @@ def give_back(work: Work, *, park: str | None = None, failure: str | None = None
         **work.by,
         park_reason=park,
         failure=failure,
+        # Whoever stops a run five times has said nothing about its steps.
+        interrupted=work.run.stopping.is_set() and park is None and failure is None,
         leaving_work=True,
     )
     crash.point("implement.released")
