@@ -69,7 +69,7 @@ def _from_boxes(place: Place, file: PlanFile) -> Data:
     plan: Data = {**_names(file.key), "recorded": False, "status": None, "paused_at": None}
     steps = dict.fromkeys(("total", "completed", "held", "ready", "blocked", "parked"), 0)
     items = dict.fromkeys(("total", "completed", "deferred"), 0)
-    rest = {"steps": steps, "items": items, "claims": [], "parked": [], "audit": None}
+    rest: Data = {"steps": steps, "items": items, "claims": [], "parked": [], "audit": None}
     try:
         limit = place.settings.number("plan.max_bytes")
         parsed = parser.parse(catalog.text(catalog.inside(place.repo, file), max_bytes=limit))

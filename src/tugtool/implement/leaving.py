@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 def give_back(work: Work, *, park: str | None = None, failure: str | None = None) -> bool:
     """Release the step; whether the worktree can be used for another."""
+    failure = failure or work.failure
     state.release(
         work.store,
         work.run.plan,

@@ -118,6 +118,8 @@ class Run:
         #: Why workers ended that had to, and what they left (step -> why).
         self.troubles: list[str] = []
         self.left: dict[str, str] = {}
+        #: Roles that have failed for good at a step in this run, with their step.
+        self._failed: set[tuple[str, str]] = set()
         self.warnings: list[str] = []
         #: What should never have been raised.
         self.bugs: list[Exception] = []
@@ -224,6 +226,13 @@ class Run:
         """A step that was left before is done after all."""
         with self._lock:
             self.left.pop(anchor, None)
+
+    def fails_again(self, anchor: str, role: str) -> bool:
+        """Whether that role had failed at that step before, in this run; from now on it has."""
+        with self._lock:
+            known = (anchor, role) in self._failed
+            self._failed.add((anchor, role))
+        return known
 
     def fail(self, why: str) -> None:
         """A worker cannot go on."""

@@ -69,6 +69,8 @@ class Work(Seat):
         self.anchor: str = claim["anchor"]
         self.attempt: int = claim["attempt"]
         self.claim = claim
+        #: What the attempt has failed of, while a person is asked about that.
+        self.failure: str | None = None
         self.title: str = claim["step_title"]
         self.step: Step = run.steps[self.anchor]
         self.keeper = Keeper(
