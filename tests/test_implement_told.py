@@ -1,18 +1,16 @@
 """What a person is told: before a run, at its end, and where they look the next morning."""
 
-import json
-
 import pytest
 
-from implement_fixtures import kinds
+from implement_fixtures import events, kinds
 from state_fixtures import KEY
 
 MISSING = "no-such-agent-anywhere"
 
 
-def config(play, text: str, *, before: bool = False) -> None:
+def config(play, text: str) -> None:
     file = play.root / ".tugtool" / "config.toml"
-    file.write_text(f"{text}\n{file.read_text()}" if before else f"{file.read_text()}\n{text}\n")
+    file.write_text(f"{file.read_text()}\n{text}\n")
 
 
 def warnings(told: list[dict]) -> list[str]:
@@ -140,3 +138,105 @@ def test_an_audit_that_does_not_approve_is_seen_the_next_morning(play, said):
     assert play.run()[0] == 0
     assert "nothing waits for a person" in shown(play, "state", "review")
     assert play.ok("status")["needs_you"] == []
+
+
+@pytest.mark.parametrize(
+    ("code", "spoil", "words"),
+    [
+        ("E045", lambda play: play.repo.write({KEY: play.text + "\nMore.\n"}), ()),
+        ("E031", lambda play: None, ("--base", "nope")),
+        ("E048", lambda play: begun_and_changed(play), ()),
+        ("E043", lambda play: unfilled(play), ()),
+        ("E028", lambda play: play.repo.write({".tugtree": "in the way"}), ()),
+    ],
+)
+def test_a_dry_run_refuses_what_the_run_refuses(play, code, spoil, words):
+    play = play("1 t")
+    play.cast("coder", "reviewer")
+    spoil(play)
+    told = [play.tugcode("implement", "work", *words, *dry) for dry in (("--dry-run",), ())]
+    assert [each.status for each in told] == [1, 1]
+    assert told[0].codes[-1] == told[1].codes[-1] == code
+    assert told[0].out == told[1].out
+    assert play.calls() == []
+
+
+def begun_and_changed(play) -> None:
+    play.ok("state", "init", "work")
+    play.repo.write({KEY: play.text + "\nMore.\n"})
+
+
+def unfilled(play) -> None:
+    text = play.text.replace("Part 1", "<title of the first step>")
+    play.repo.commit({KEY: text})
+
+
+def test_a_dry_run_tells_of_a_paused_plan_and_what_is_used_of_the_budget(play):
+    play = play("1 t", "2 t < 1")
+    play.cast("coder", "reviewer", budget_tokens=9, workers=1, review_rounds=1)
+    play.rules({"role": "coder", "answer": {"usage": {"tokens": 10}}})
+    assert play.run()[1][-1]["status"] == "budget"
+    play.ok("state", "pause", "work")
+    text = shown(play, "implement", "work", "--dry-run")
+    assert "1 worker, leases of 600 s, 1 review round, a budget of 9 tokens, used up: 10" in text
+    assert f"it is paused, and nothing is begun before: tugcode state resume {KEY}" in text
+    data = play.ok("implement", "work", "--dry-run")
+    assert (data["paused"], data["done"], data["tokens"]) == (True, False, 10)
+
+
+def test_a_plan_that_is_done_names_the_merge_and_no_tokens_that_nobody_told(play):
+    play = play("1 t")
+    play.cast("coder", "reviewer")
+    last = play.run()[1][-1]
+    assert (last["status"], last["next"]) == ("done", f"tugcode merge {KEY}")
+    assert "tokens" not in last
+    assert f"done: 1 of 1 step: next: tugcode merge {KEY}" in shown(play, "implement", "work")
+    text = shown(play, "implement", "work", "--dry-run")
+    assert "every step is done" in text
+    play.ok("merge", "work")
+    assert "next" not in play.run()[1][-1]
+
+
+def test_waiting_for_somebody_else_s_step_is_told_once(play):
+    play = play("1 t", "2 t < 1")
+    play.cast("coder", "reviewer")
+    play.ok("state", "init", "work")
+    claim = play.ok("state", "claim", "work", "--worktree", "elsewhere")
+    process = play.start()
+    by = ("--worktree", "elsewhere", "--attempt", claim["attempt"])
+    told: list[dict] = []
+    while not told or told[-1]["event"] != "waiting":
+        line = process.stdout.readline()
+        assert line, (told, process.stderr.read())
+        told += events(line)
+    held = f"step-1 is held by {play.root / 'elsewhere'}"
+    assert (told[-1]["steps"], told[-1]["reason"]) == (["step-1"], held)
+    play.ok("state", "update", "work", "step-1", "--all", "completed", *by)
+    play.ok("state", "complete", "work", "step-1", *by)
+    told += events(process.communicate()[0])
+    assert (process.returncode, kinds(told).count("waiting")) == (0, 1)
+
+
+def test_no_configuration_is_told_with_what_would_do(play):
+    play = play("1 t")
+    (play.root / ".tugtool" / "config.toml").unlink()
+    done = play.tugcode("implement", "work")
+    assert done.codes == ["E071"]
+    message = done.envelope()["issues"][0]["message"]
+    assert "is not there, and no agent for the coder" in message
+    assert '[agents.default] and below it preset = "claude"' in message
+
+
+def test_the_preset_of_scripts_plays_them(play):
+    play = play("1 t")
+    play.rules({"role": "coder", "answer": {"summary": "{role} of {step}"}})
+    text = f'[agents.default]\npreset = "scripted"\nenv = {{ TUGCODE_SCRIPT = "{play.script}" }}\n'
+    (play.root / ".tugtool" / "config.toml").write_text(text)
+    assert play.run()[0] == 0
+    assert "coder of step-1" in play.repo.git("log", "--all", "--format=%B")
+    play.finished()
+
+
+def test_a_run_has_no_worktree_of_the_caller_s(play):
+    done = play("1 t").tugcode("implement", "work", "--worktree", "/nope")
+    assert (done.status, done.codes) == (2, ["E070"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from tugtool import state
-from tugtool.errors import TugError
+from tugtool.errors import TugError, quoted
 from tugtool.implement import finale, leaving, outlook, settling
 from tugtool.implement.ends import Stopped
 from tugtool.implement.worker import Worker
@@ -15,7 +15,7 @@ from tugtool.worktree import making, planfile
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tugtool.implement.run import Run
-    from tugtool.store import Store
+    from tugtool.store import Row, Store
 
     Data = dict[str, object]
 
@@ -113,6 +113,10 @@ def _ending(run: Run, store: Store, *, paused: bool) -> tuple[str, str]:
     return "unfinished", "what is left waits for a person"
 
 
+def _next(run: Run, row: Row) -> str | None:
+    return None if row["merged_commit"] is not None else f"tugcode merge {quoted(run.plan)}"
+
+
 def _told(run: Run, store: Store, status: str, reason: str | None) -> Data:
     trouble = store.back_up(pending=True)
     if trouble is not None:
@@ -124,6 +128,8 @@ def _told(run: Run, store: Store, status: str, reason: str | None) -> Data:
         "reason": reason,
         "completed_steps": row["steps_done"],
         "total_steps": row["steps_total"],
-        "tokens": state.spent_tokens(store, run.plan),
+        # None where no agent has told any.
+        "tokens": state.spent_tokens(store, run.plan) or None,
+        "next": _next(run, row) if status == "done" else None,
         "left": [],
     }

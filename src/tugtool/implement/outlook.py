@@ -28,6 +28,11 @@ class Outlook:
         self.blocked: list[str] = []
         self.rows: list[Row] = []
 
+    def held_by_others(self, owners: set[str]) -> dict[str, str]:
+        """Step -> who holds it, if all that are held are held by nobody of these."""
+        held = {row["anchor"]: row["claimed_by"] for row in self.rows if row["anchor"] in self.live}
+        return {} if owners & set(held.values()) else held
+
     @property
     def done(self) -> bool:
         """Whether every step is completed."""

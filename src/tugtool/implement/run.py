@@ -118,6 +118,8 @@ class Run:
         #: Why workers ended that had to, and what they left (step -> why).
         self.troubles: list[str] = []
         self.left: dict[str, str] = {}
+        #: Steps of others that the run waits for, as it was told last.
+        self._awaited: dict[str, str] = {}
         #: Roles that have failed for good at a step in this run, with their step.
         self._failed: set[tuple[str, str]] = set()
         self.warnings: list[str] = []
@@ -226,6 +228,15 @@ class Run:
         """A step that was left before is done after all."""
         with self._lock:
             self.left.pop(anchor, None)
+
+    def wait_for(self, held: Mapping[str, str]) -> None:
+        """Nothing can be done before others have done these; told when it begins, and changes."""
+        with self._lock:
+            known = held == self._awaited
+            self._awaited = dict(held)
+        if held and not known:
+            who = "; ".join(f"{anchor} is held by {owner}" for anchor, owner in held.items())
+            self.tell("waiting", steps=list(held), reason=who)
 
     def fails_again(self, anchor: str, role: str) -> bool:
         """Whether that role had failed at that step before, in this run; from now on it has."""
