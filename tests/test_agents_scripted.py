@@ -194,7 +194,8 @@ def test_what_an_answer_says_is_filled_in_however_deep(stage):
     stage.script({"answer": {"summary": "{role}", "issues": issues}})
     said = stage.answer("reviewer")
     step = INPUTS["reviewer"]["step_anchor"]
-    assert (said["summary"], said["issues"][0]["description"]) == ("reviewer", f"{step} of reviewer")
+    assert said["summary"] == "reviewer"
+    assert said["issues"][0]["description"] == f"{step} of reviewer"
 
 
 def test_it_edits_the_plan_and_commits_if_it_is_told_to(stage, repo):

@@ -173,7 +173,8 @@ def test_a_done_plan_that_was_not_approved_is_told(clinic):
     [need] = c.ok("status")["needs_you"]
     assert (need["what"], need["command"]) == ("audit", "tugcode state review work")
     assert "work: it is done, and not approved as a whole" in c._tugcode("-C", c.root, "status").out
-    assert "1 plan that was not approved waits for you" in c._tugcode("-C", c.root, "state", "review").out
+    review = c._tugcode("-C", c.root, "state", "review").out
+    assert "1 plan that was not approved waits for you" in review
 
 
 # -- work that is not saved ------------------------------------------------------------

@@ -40,7 +40,8 @@ def test_a_step_whose_runs_are_stopped_again_and_again_is_not_parked(play, numbe
     play = limited(play, 2)
     for _ in range(3):
         last = stopped(play, number)[-1]
-        assert (last["status"], [each["parked"] for each in last["left"]]) == ("stopped", [False] * 2)
+        assert last["status"] == "stopped"
+        assert [each["parked"] for each in last["left"]] == [False, False]
     assert play.ok("state", "review")["parked_steps"] == []
     assert play.run()[0] == 0
     play.finished()

@@ -61,7 +61,8 @@ def test_a_role_that_fails_twice_at_a_step_parks_it_with_the_reason(play):
     [left] = told[-1]["left"]
     assert left["parked"]
     assert reason in left["reason"]
-    for words in (("state", "review"), ("state", "why", "work", "step-1"), ("status",), ("doctor",)):
+    looks = (("state", "review"), ("state", "why", "work", "step-1"), ("status",), ("doctor",))
+    for words in looks:
         assert reason in shown(play, *words), words
     assert reason in shown(play, "implement", "work")
     assert [reason in each["summary"] for each in play.artifacts("escalation")] == [True]

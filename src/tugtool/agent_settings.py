@@ -87,11 +87,7 @@ def checked(document: object, file: str) -> Tables:
     if not isinstance(document, dict):
         raise BadSetting(file, f"agents is {_kind(document)}, and must be a section", key="agents")
     for role, table in document.items():
-        if role in KEYS:
-            problem = f"agents.{role} must stand in a section: of one role, as [agents.coder], "
-            raise BadSetting(file, f"{problem}or of all, [agents.default]", key=f"agents.{role}")
-        if role not in (*ROLES, DEFAULT):
-            raise _unknown(file, "role", f"agents.{role}", (*ROLES, DEFAULT))
+        _check_role(file, role)
         if not isinstance(table, dict):
             problem = f"agents.{role} is {_kind(table)}, and must be a section, [agents.{role}]"
             raise BadSetting(file, problem, key=f"agents.{role}")
@@ -104,6 +100,15 @@ def checked(document: object, file: str) -> Tables:
     for role in tables:
         _refuse_missing_line(file, tables, role)
     return tables
+
+
+def _check_role(file: str, role: str) -> None:
+    key = f"agents.{role}"
+    if role in KEYS:
+        problem = f"{key} must stand in a section: of one role, as [agents.coder], or of all, "
+        raise BadSetting(file, f"{problem}[agents.default]", key=key)
+    if role not in (*ROLES, DEFAULT):
+        raise _unknown(file, "role", key, (*ROLES, DEFAULT))
 
 
 def agent(tables: Tables, role: str) -> Agent | None:

@@ -51,7 +51,7 @@ def _refuse_unfilled(order: Order) -> None:
     for step in order.parsed.every_step():
         title = step.title.strip()
         if title.startswith("<") and title.endswith(">"):
-            message = f"the title of {step.anchor} is a placeholder, {title}: nobody has filled it in"
+            message = f"the title of {step.anchor} is a placeholder, and still there: {title}"
             where = {"file": order.file.key, "line": step.line, "anchor": step.anchor}
             issue = {"code": "W006", "severity": "error", "message": message, **where}
             raise PlanInvalid(order.file.key, diagnostics=[issue])
@@ -157,8 +157,8 @@ def _budget(data: Mapping[str, Any]) -> str:
     budget, used = data["budget_tokens"], data["tokens"]
     if not budget:
         return ""
-    spent = f", used up: {used}" if used >= budget else f", of which {used} are used" if used else ""
-    return f", a budget of {budget} tokens{spent}"
+    spent = f"used up: {used}" if used >= budget else f"of which {used} are used"
+    return f", a budget of {budget} tokens" + (f", {spent}" if used else "")
 
 
 def _number(count: int, word: str, many: str = "") -> str:

@@ -114,7 +114,7 @@ def _commit(played: Played, call: Call, act: Act, message: object) -> None:
     for each in words:
         done = subprocess.run(["git", *each], cwd=played.worktree, stdin=subprocess.DEVNULL)
         if done.returncode:
-            # As a command that an agent types: it goes on, and git has said why.
+            # Git has said why.
             raise Failed(f"git {'add' if each[0] == 'add' else 'commit'} failed")
 
 
