@@ -222,7 +222,7 @@ GUARD = {
     "tugtool.jsontext",
 }
 #: Without these, `implement` does not even say what it would do.
-AGENTS = '[agents.default]\npreset = "claude"\n'
+AGENTS = '[agents.default]\ncommand = ["sh"]\n'
 #: How to run each command once with success; of the cli, only these may be loaded for JSON.
 RUNS = {
     "init": (["init"], {"repo"}),

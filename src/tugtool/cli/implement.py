@@ -48,13 +48,15 @@ def implement(call: Call) -> Answer | Stream:
 
 def _refuse_unfilled(order: Order) -> None:
     """A skeleton is valid, and nobody means it to be carried out."""
-    for step in order.parsed.every_step():
-        title = step.title.strip()
-        if title.startswith("<") and title.endswith(">"):
-            message = f"the title of {step.anchor} is a placeholder, and still there: {title}"
-            where = {"file": order.file.key, "line": step.line, "anchor": step.anchor}
-            issue = {"code": "W006", "severity": "error", "message": message, **where}
-            raise PlanInvalid(order.file.key, diagnostics=[issue])
+    from tugtool.cli.plan import issues_of
+
+    titles = {step.line: step.title.strip() for step in order.parsed.every_step()}
+    blank = [line for line, title in titles.items() if title[:1] == "<" and title[-1:] == ">"]
+    if blank:
+        found = issues_of(order.parsed, order.file.key, "normal")
+        told = [issue for issue in found if issue.get("line") in blank]
+        errors = [{**issue, "severity": "error"} for issue in told]
+        raise PlanInvalid(order.file.key, diagnostics=errors)
 
 
 def _conducted(
@@ -145,7 +147,8 @@ def _shown(data: Mapping[str, Any]) -> str:
             continue
         lines.append(f"{agent['role']}: {' '.join(agent['command'])}")
         env = f", with {', '.join(agent['env'])}" if agent["env"] else ""
-        lines.append(f"    {agent['timeout_seconds']} s, {_number(agent['tries'], 'try', 'tries')}{env}")
+        tries = _number(agent["tries"], "try", "tries")
+        lines.append(f"    {agent['timeout_seconds']} s, {tries}{env}")
     lines += [f"worktree {os.path.basename(path)}, reused" for path in data["reused_worktrees"]]
     if data["new_worktrees"]:
         lines.append(f"up to {_number(data['new_worktrees'], 'new worktree')}")

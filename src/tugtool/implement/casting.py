@@ -88,7 +88,7 @@ def _nobody(settings: Settings, role: str) -> BadSetting:
     problem = f"has no agent for the {role}: [{key}] must name a preset or a command"
     if settings.file is None:
         problem = f"is not there, and {problem.removeprefix('has ')}"
-    problem += "; for all roles at once: [agents.default] and below it preset = \"claude\""
+    problem += '; for all roles at once: [agents.default] and below it preset = "claude"'
     return BadSetting(settings.file or config.CONFIG_PATH, problem, key=key)
 
 

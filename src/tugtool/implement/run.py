@@ -94,12 +94,10 @@ class Run:
         tell: Callable[[Data], None],
         ask: Callable[[Question], None],
     ) -> None:
-        self.repo, self.parts, self.terms = repo, parts, terms
-        self.order = order
+        self.repo, self.parts, self.terms, self.order = repo, parts, terms, order
         self.plan = order.file.key
         #: A store is for one thread; each opens its own.
-        self.open_store = open_store
-        self._tell, self._ask = tell, ask
+        self.open_store, self._tell, self._ask = open_store, tell, ask
         self.steps = {step.anchor: step for step in order.parsed.steps}
         self.stopping = threading.Event()
         #: One worker at a time looks for a step; the others wait here for their turn.
@@ -118,9 +116,8 @@ class Run:
         #: Why workers ended that had to, and what they left (step -> why).
         self.troubles: list[str] = []
         self.left: dict[str, str] = {}
-        #: Steps of others that the run waits for, as it was told last.
+        #: Steps of others that are waited for, as told last; roles that failed, with their step.
         self._awaited: dict[str, str] = {}
-        #: Roles that have failed for good at a step in this run, with their step.
         self._failed: set[tuple[str, str]] = set()
         self.warnings: list[str] = []
         #: What should never have been raised.
