@@ -170,6 +170,7 @@ TAKEN = [INIT, CLAIM, ["state", "reset", "small", "step-1"]]
 DASH = ["dash", "create", "fix"]
 WORK = ["dash", "commit", "fix", "--message", "x"]
 BEFORE = {
+    "implement": [CREATE],
     "state init": [],
     "state claim": [INIT],
     "state reopen": [*HELD, FORCED],
