@@ -1,9 +1,13 @@
 """What a person is told: before a run, at its end, and where they look the next morning."""
 
+import os
+import select
+
 import pytest
 
 from implement_fixtures import events, kinds
 from state_fixtures import KEY
+from terminals import PATIENCE_SECONDS
 
 MISSING = "no-such-agent-anywhere"
 
@@ -205,11 +209,11 @@ def test_waiting_for_somebody_else_s_step_is_told_once(play):
     claim = play.ok("state", "claim", "work", "--worktree", "elsewhere")
     process = play.start()
     by = ("--worktree", "elsewhere", "--attempt", claim["attempt"])
-    told: list[dict] = []
-    while not told or told[-1]["event"] != "waiting":
-        line = process.stdout.readline()
-        assert line, (told, process.stderr.read())
-        told += events(line)
+    out, end = b"", process.stdout.fileno()
+    while b'"waiting"' not in out or not out.endswith(b"\n"):
+        assert select.select([end], [], [], PATIENCE_SECONDS)[0], out
+        out += os.read(end, 1 << 16)
+    told = events(out.decode())
     held = f"step-1 is held by {play.root / 'elsewhere'}"
     assert (told[-1]["steps"], told[-1]["reason"]) == (["step-1"], held)
     play.ok("state", "update", "work", "step-1", "--all", "completed", *by)
