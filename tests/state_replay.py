@@ -105,7 +105,10 @@ class Replay:
     def _release(self, anchor: str, event: dict, detail: dict) -> None:
         for each in (self.steps[anchor], *self.below(anchor)):
             each.update(status="pending", owner=None)
-        self.steps[anchor]["parked"] |= detail["parked"] is not None
+        step = self.steps[anchor]
+        if detail.get("interrupted"):
+            step.update(claims=max(step["claims"] - 1, 0), parked=False)
+        step["parked"] |= detail["parked"] is not None
 
     def _reset(self, anchor: str, event: dict, detail: dict) -> None:
         self._release(anchor, event, detail)

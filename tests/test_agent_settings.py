@@ -72,7 +72,8 @@ def test_a_table_that_names_no_command_makes_no_agent(tmp_path):
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_preset_can_be_named(tmp_path, preset):
-    env = f'env = {{ {agent_settings.SHELL_VARIABLE} = "cat" }}\n' if preset == "shell" else ""
+    names = {"shell": agent_settings.SHELL_VARIABLE, "scripted": agent_settings.SCRIPT_VARIABLE}
+    env = f'env = {{ {names[preset]} = "cat" }}\n' if preset in names else ""
     settings = load(tmp_path, f'[agents.coder]\npreset = "{preset}"\n{env}')
     assert settings.agent("coder").preset == preset
 
@@ -99,7 +100,7 @@ def test_every_preset_can_be_named(tmp_path, preset):
             '[agents.coder]\npreset = "cloude"\n',
             "agents.coder.preset",
             'agents.coder.preset is "cloude", and must be one of "claude", "codex", "gemini", '
-            '"opencode", "shell"',
+            '"opencode", "scripted", "shell"',
         ),
         ("[agents.coder]\npreset = 1\n", "agents.coder.preset", "must be one of"),
         ("[agents.coder]\npreset = []\n", "agents.coder.preset", "must be one of"),
@@ -108,7 +109,17 @@ def test_every_preset_can_be_named(tmp_path, preset):
             "agents.coder.command",
             "agents.coder has both preset and command, and must have one of them",
         ),
-        ("[agents.coder]\ncommand = []\n", "agents.coder.command", "must be a list of words"),
+        ("[agents.coder]\ncommand = []\n", "agents.coder.command", "is an empty list, and"),
+        (
+            '[agents]\npreset = "claude"\n',
+            "agents.preset",
+            "must stand in a section: of one role, as [agents.coder], or of all, [agents.default]",
+        ),
+        (
+            '[agents.coder]\npreset = "scripted"\n',
+            "agents.coder.env",
+            'has the preset "scripted", and env.TUGCODE_SCRIPT must say which script it plays',
+        ),
         ('[agents.coder]\ncommand = [""]\n', "agents.coder.command", "must be a list of words"),
         ('[agents.coder]\ncommand = "x"\n', "agents.coder.command", "must be a list of words"),
         ('[agents.coder]\ncommand = ["x", 1]\n', "agents.coder.command", "a list of words"),
@@ -118,7 +129,7 @@ def test_every_preset_can_be_named(tmp_path, preset):
         ("[agents.coder]\ntries = true\n", "agents.coder.tries", "is true, and must be a whole"),
         ("[agents.coder]\ntimeout_seconds = 1.5\n", "agents.coder.timeout_seconds", "is 1.5, and"),
         ("[agents.coder]\ntimeout_seconds = 604801\n", "agents.coder.timeout_seconds", "604800"),
-        ("[agents.coder]\nenv = []\n", "agents.coder.env", "is a list, and must be a table"),
+        ("[agents.coder]\nenv = []\n", "agents.coder.env", "is an empty list, and must be a table"),
         ("[agents.coder]\nenv = { A = 1 }\n", "agents.coder.env", "must be a table of text"),
         ('[agents.coder]\nenv = { "A=B" = "" }\n', "agents.coder.env", "must be a table of text"),
         ('[agents.coder]\nenv = { "" = "" }\n', "agents.coder.env", "must be a table of text"),

@@ -2,14 +2,15 @@
 
 import json
 import subprocess
+import sys
 
 import pytest
 
 from tugtool import agent_settings
-from tugtool.agent_settings import PRESETS, ROLES, SHELL_VARIABLE
+from tugtool.agent_settings import PRESETS, ROLES, SCRIPT_VARIABLE, SHELL_VARIABLE
 from tugtool.agents import presets
 
-CLIS = [name for name in PRESETS if name != "shell"]
+CLIS = [name for name in PRESETS if name not in ("shell", "scripted")]
 
 
 def made(role: str, **table: object) -> presets.Command:
@@ -100,3 +101,10 @@ def test_the_shell_preset_runs_a_line_of_one_s_own(tmp_path):
         argv, env={"PATH": "/usr/bin:/bin", **env}, input="hello\n", capture_output=True, text=True
     )
     assert (done.returncode, done.stdout) == (0, "HELLO\nme\n")
+
+
+def test_the_scripted_agent_is_started_by_the_python_that_has_it():
+    env = {SCRIPT_VARIABLE: "/runs/1/script.toml"}
+    command = made("coder", preset="scripted", env=env)
+    words = [sys.executable, "-P", "-m", "tugtool.agents.scripted", "/runs/1/script.toml"]
+    assert (list(command.argv), command.env) == (words, env)

@@ -181,6 +181,23 @@ def test_a_command_that_fails_ends_it_without_an_answer(stage):
     assert not (stage.tree / "never").exists()
 
 
+def test_a_commit_that_git_refuses_is_told_without_a_traceback(stage):
+    stage.script({"do": [{"commit": "nothing"}]})
+    done = stage.run()
+    assert done.returncode == 1
+    assert done.stderr.endswith("scripted agent: git add failed\n")
+    assert "Traceback" not in done.stderr
+
+
+def test_what_an_answer_says_is_filled_in_however_deep(stage):
+    issues = [{"severity": "minor", "description": "{step} of {role}"}]
+    stage.script({"answer": {"summary": "{role}", "issues": issues}})
+    said = stage.answer("reviewer")
+    step = INPUTS["reviewer"]["step_anchor"]
+    assert said["summary"] == "reviewer"
+    assert said["issues"][0]["description"] == f"{step} of reviewer"
+
+
 def test_it_edits_the_plan_and_commits_if_it_is_told_to(stage, repo):
     plan = repo.plan("x", "# Plan\n")
     stage.tree = repo.path

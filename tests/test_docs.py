@@ -102,6 +102,7 @@ def test_codes_are_unique_and_classes_say_what_is_the_case():
         "W113",
         "W120",
         "W130",
+        "W140",
         "W150",
     }
     assert warning_codes().isdisjoint(diagnostic_codes())

@@ -148,6 +148,35 @@ def test_a_parked_step_is_named(clinic):
     assert c.doctor().status == 1
 
 
+def test_a_step_on_its_last_attempt_is_parked_only_once_that_is_lost_and_told_once(clinic):
+    c = clinic()
+    (c.root / ".tugtool" / "config.toml").write_text("[state]\nmax_attempts = 1\n")
+    ended = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    c.ok("state", "claim", "work", "--holder-pid", ended.pid, at=c.tree)
+    assert c.findings() == {}
+    ended.communicate()
+    assert set(c.findings()) == {"parked"}
+    assert c.one("parked")["message"].endswith("is parked: 1 claims without progress")
+    status = c._tugcode("-C", c.root, "status").out
+    assert status.count("step-1  ") == 1, status
+
+
+def test_a_done_plan_that_was_not_approved_is_told(clinic):
+    c = clinic("1 t")
+    c.ok("state", "claim", "work", at=c.tree)
+    c.ok("state", "complete", "work", "step-1", "--force", "--reason", "x", at=c.tree)
+    said = ("--kind", "auditor_summary", "--summary", "ESCALATE: who pays?")
+    c.ok("state", "artifact", "work", "step-1", *said, at=c.tree)
+    finding = c.one("merging")
+    assert finding["message"].endswith("is done, and not merged, nor approved: ESCALATE: who pays?")
+    assert (finding["severity"], finding["hint"]) == ("note", f"tugcode state review {KEY}")
+    [need] = c.ok("status")["needs_you"]
+    assert (need["what"], need["command"]) == ("audit", "tugcode state review work")
+    assert "work: it is done, and not approved as a whole" in c._tugcode("-C", c.root, "status").out
+    review = c._tugcode("-C", c.root, "state", "review").out
+    assert "1 plan that was not approved waits for you" in review
+
+
 # -- work that is not saved ------------------------------------------------------------
 
 

@@ -128,7 +128,7 @@ def test_what_an_agent_says_to_have_used_is_believed_as_far_as_it_can_be(play, u
 def test_an_agent_that_cannot_have_used_what_it_says_breaks_its_contract(play, tokens):
     play = play(f"print(json.dumps({{**json.loads(ANSWER), 'usage': {{'tokens': {tokens!r}}}}}))")
     status, told = play.run()
-    assert (status, told[-1]["tokens"]) == (1, 0)
+    assert (status, "tokens" in told[-1]) == (1, False)
     [failed] = [event["reason"] for event in told if event["event"] == "agent_failed"]
     assert "it breaks its contract: usage.tokens" in failed
 

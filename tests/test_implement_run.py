@@ -223,7 +223,7 @@ def test_the_text_of_a_run_names_every_step(play):
     done = play._tugcode("-C", play.root, "implement", "work")
     assert done.status == 0
     assert "step-1  worker 1: coder starts\n" in done.out
-    assert done.out.splitlines()[-1].endswith("done: 2 of 2 steps")
+    assert "done: 2 of 2 steps: next: tugcode merge " in done.out.splitlines()[-1]
 
 
 def test_agents_know_who_they_are(play):

@@ -269,7 +269,7 @@ def test_on_a_terminal_the_picture_shows_what_each_worker_is_at(play, terminal):
     shown.until_text("worker 1  step-1  coder")
     (play.root / "go").touch()
     assert shown.end() == 0
-    assert "done: 1 of 1 steps" in shown.display.text
+    assert "done: 1 of 1 step" in shown.display.text
 
 
 def test_two_runs_share_a_plan_and_one_of_them_concludes_it(play):
@@ -350,3 +350,29 @@ def test_a_run_that_is_to_outlive_its_terminal_does_so(play, hanging, monkeypatc
     out, _ = process.communicate(timeout=60)
     [stopping] = [each for each in events(out) if each["event"] == "stopping"]
     assert (stopping["signal"], process.returncode) == (signal.SIGTERM, 143)
+
+
+def test_on_a_terminal_the_picture_says_that_it_is_stopping(play, terminal):
+    play = play("1 t")
+    bell = Bell(play)
+    acts = [{"ignore": ["TERM"]}, bell.ring(), {"hang": True}]
+    play.rules({"role": "coder", "attempt": 1, "do": acts})
+    shown = terminal(play)
+    bell.heard()
+    shown.until_text("worker 1  step-1  coder")
+    shown.press("\x03")
+    shown.until_text("again ends it at once")
+    assert shown.end() == 130
+
+
+def test_on_a_terminal_a_person_is_asked_when_an_agent_fails_twice(play, terminal):
+    play = play("1 t")
+    play.cast("coder", "reviewer", more="tries = 1")
+    play.rules({"role": "coder", "times": 2, "rubbish": True})
+    shown = terminal(play)
+    shown.until_text("(in a second attempt as well)")
+    shown.until_text("what now? [retry/park/stop]")
+    shown.press("retry\n")
+    assert shown.end() == 0
+    assert play.outcomes("step-1") == ["failed", "completed"]
+    play.finished()

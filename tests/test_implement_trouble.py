@@ -143,7 +143,7 @@ def test_a_program_that_is_not_there_is_an_agent_that_fails(play):
     config = play.root / ".tugtool" / "config.toml"
     config.write_text(config.read_text() + "[state]\nmax_attempts = 1\n")
     play.cast("reviewer")
-    text = config.read_text() + '[agents.coder]\ncommand = ["no-such-agent"]\n'
+    text = config.read_text() + '[agents.coder]\ncommand = ["./no-such-agent"]\n'
     config.write_text(text + "[state]\nmax_attempts = 1\n")
     status, told = play.run()
     assert status == 1

@@ -308,6 +308,19 @@ def test_a_dry_run_changes_nothing(done):
     assert work.everything() == before
 
 
+def test_a_plan_that_was_not_approved_is_merged_with_a_warning(done):
+    work = done(("1", "2"), 1, 2)
+    [owner] = work.rows("select completed_by from steps where anchor = 'step-2'")
+    which = ("work", "step-2", "--kind", "auditor_summary", "--worktree", owner["completed_by"])
+    work.run("state", "artifact", *which, "--summary", "REVISE: it leaks")
+    for words in (("--dry-run",), ()):
+        told = work.run("merge", "work", *words, "--json")
+        [issue] = told.envelope()["issues"]
+        assert (told.status, issue["code"]) == (0, "W140")
+        assert issue["message"].endswith("is done, and not approved as a whole: REVISE: it leaks")
+    work.ends_well()
+
+
 def test_the_text_says_where_it_is_and_what_is_left(done):
     work = done(("1", "2"), 1, 2)
     (work.repo.path / ".tugtree" / "tugplan__work-20260222" / "draft").write_text("x")

@@ -170,6 +170,7 @@ TAKEN = [INIT, CLAIM, ["state", "reset", "small", "step-1"]]
 DASH = ["dash", "create", "fix"]
 WORK = ["dash", "commit", "fix", "--message", "x"]
 BEFORE = {
+    "implement": [CREATE],
     "state init": [],
     "state claim": [INIT],
     "state reopen": [*HELD, FORCED],
@@ -222,7 +223,7 @@ GUARD = {
     "tugtool.jsontext",
 }
 #: Without these, `implement` does not even say what it would do.
-AGENTS = '[agents.default]\npreset = "claude"\n'
+AGENTS = '[agents.default]\ncommand = ["sh"]\n'
 #: How to run each command once with success; of the cli, only these may be loaded for JSON.
 RUNS = {
     "init": (["init"], {"repo"}),

@@ -118,7 +118,8 @@ class History:
         self.lab.complete(anchor, owner, force_reason="enough" if aux == 4 else None)
 
     def release(self, anchor: str, owner: str, aux: int) -> None:
-        self.lab.release(anchor, owner, force=aux == 1, park_reason="p" if aux == 2 else None)
+        how = {"force": aux == 1, "park_reason": "p" if aux == 2 else None}
+        self.lab.release(anchor, owner, **how, interrupted=aux == 0)
 
     def reset(self, anchor: str, owner: str, aux: int) -> None:
         self.lab.reset(anchor)

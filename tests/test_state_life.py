@@ -310,3 +310,29 @@ def test_a_done_plan_is_not_paused(lab):
         lab.pause()
     with lab.unchanged():
         assert lab.resume()["changed"] is False
+
+
+def test_a_claim_that_was_interrupted_does_not_count_and_parks_nothing(lab):
+    lab = lab("1 t")
+    for _ in range(3):
+        assert lab.claim("red", max_attempts=2)["claimed"]
+        lab.release("step-1", interrupted=True)
+        row = lab.row("step-1")
+        assert (row["claims_without_progress"], row["parked_at"]) == (0, None)
+    lab.claim("red", max_attempts=2)
+    lab.release("step-1")
+    lab.claim("red", max_attempts=2)
+    assert lab.row("step-1")["parked_at"] is not None
+    lab.release("step-1", interrupted=True)
+    row = lab.row("step-1")
+    # The claim that was interrupted had parked it; the one before still counts.
+    assert (row["claims_without_progress"], row["parked_at"], row["park_reason"]) == (1, None, None)
+    assert lab.ready()["ready_steps"] == ["step-1"]
+
+
+def test_what_the_last_attempt_failed_of_is_part_of_why_a_step_is_parked(lab):
+    lab = lab("1 t")
+    lab.claim("red", max_attempts=1)
+    lab.release("step-1", failure="the coder failed: no such program")
+    said = "1 claims without progress; the last attempt failed: the coder failed: no such program"
+    assert lab.row("step-1")["park_reason"] == said

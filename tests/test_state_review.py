@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import subprocess
 
 import pytest
 
@@ -102,17 +103,61 @@ def test_parked_steps_are_listed_with_what_the_last_attempt_left(lab):
         "claimed_by": None,
         "attempts": 2,
         "claims_without_progress": 2,
+        "last_failure": None,
     }
     assert (last["number"], last["worktree"], last["outcome"]) == (2, "blue", "released")
     assert [left["summary"] for left in last["left"]] == ["a escalation", "a recovery", "a note"]
     assert {left["step_anchor"] for left in last["left"]} == {"step-1-1"}
 
 
-def test_a_parked_step_that_is_still_held_says_by_whom(lab):
+def test_a_step_on_its_last_attempt_waits_for_nobody_until_that_is_lost(lab):
     lab = lab("1 t", max_attempts=1)
     lab.claim("red")
+    assert lab.review()["parked_steps"] == []
+    lab.clock.advance(7201)
     (parked,) = lab.review()["parked_steps"]
-    assert (parked["claimed_by"], parked["last_attempt"]["outcome"]) == ("red", None)
+    last = parked["last_attempt"]
+    assert (parked["claimed_by"], last["outcome"], last["stale"]) == ("red", None, "expired")
+
+
+def test_what_a_parked_step_failed_of_is_told(lab):
+    lab = lab("1 t", max_attempts=2)
+    for worker, failure in (("red", "the coder failed: rubbish"), ("blue", None)):
+        lab.clock.advance(1)
+        lab.claim(worker)
+        lab.release("step-1", worker, failure=failure)
+    (parked,) = lab.review()["parked_steps"]
+    told = {"attempt": 1, "at": "2026-02-23T12:00:01.000Z", "reason": "the coder failed: rubbish"}
+    assert parked["last_failure"] == told
+
+
+SAID = (
+    (["auditor_summary", "APPROVE: fine"], None),
+    (["auditor_summary", "REVISE: it leaks"], "REVISE"),
+    (["auditor_summary", "REVISE: it leaks", "auditor_summary", "APPROVE: fine"], None),
+    (["auditor_summary", "ESCALATE: who pays?", "escalation", "the auditor asks"], "ESCALATE"),
+    (["auditor_summary", "APPROVE: x", "note", "integrator: REVISE: a check fails"], "REVISE"),
+    (["escalation", "the push failed", "note", "integrator: APPROVE"], None),
+    (["auditor_summary", "ESCALATE", "note", "something else"], "ESCALATE"),
+    (["auditor_summary", "nothing that is a verdict"], None),
+    ([], None),
+)
+
+
+@pytest.mark.parametrize(("said", "verdict"), SAID)
+def test_a_done_plan_that_was_not_approved_waits_for_a_person(lab, said, verdict):
+    lab = lab("1 t")
+    lab.claim("red")
+    # What led to the completion, in the very same moment, is not said of the whole.
+    lab.artifact("step-1", kind="escalation", summary="the state could not follow")
+    lab.tick("step-1", "t0")
+    assert lab.review()["audits"] == []
+    lab.complete("step-1")
+    for kind, summary in zip(said[::2], said[1::2], strict=True):
+        lab.clock.advance(1)
+        lab.artifact("step-1", kind=kind, summary=summary)
+    found = [each["recommendation"] for each in lab.review()["audits"]]
+    assert found == ([verdict] if verdict else [])
 
 
 def test_without_a_plan_all_but_archived_ones_are_looked_at(lab):
@@ -388,14 +433,16 @@ def test_the_commands_that_are_shown_do_what_they_say(judging):
     assert judging.text("review").out == "nothing waits for a person\n"
 
 
-def test_a_held_parked_step_and_a_deferral_without_a_reason_are_shown_too(desk):
+def test_a_parked_step_that_is_left_behind_and_a_deferral_without_a_reason_are_shown_too(desk):
     desk = desk("1 t")
     desk.repo.write({".tugtool/config.toml": "[state]\nmax_attempts = 1\n"})
-    desk.ok("claim", "work")
+    holder = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    desk.ok("claim", "work", "--holder-pid", holder.pid)
+    holder.communicate()
     desk.ok("update", "work", "step-1", "--task", "0", "deferred")
     text = desk.text("review", "work").out
     assert ": no reason was given\n" in text
-    assert "still holds it\n" in text
+    assert "is over: its process is gone\n" in text
 
 
 def test_the_person_is_whom_git_knows(judging):

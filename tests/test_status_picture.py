@@ -101,7 +101,7 @@ def unrecorded(slug: str, total: int, completed: int, *, file: str) -> dict:
     steps = dict.fromkeys(("total", "completed", "held", "ready", "blocked", "parked"), 0)
     items = {"total": total, "completed": completed, "deferred": 0}
     facts = {"recorded": False, "status": None, "paused_at": None, "file": file}
-    lists = {"steps": steps, "items": items, "claims": [], "parked": []}
+    lists = {"steps": steps, "items": items, "claims": [], "parked": [], "audit": None}
     title = "A plan for later" if file == "present" else None
     return {**status._names(f".tugtool/tugplan-{slug}.md"), **facts, "title": title, **lists}
 

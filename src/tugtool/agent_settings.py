@@ -24,9 +24,11 @@ ROLES = (
 )
 #: Fills what the table of a role leaves out.
 DEFAULT = "default"
-PRESETS = ("claude", "codex", "gemini", "opencode", "shell")
+PRESETS = ("claude", "codex", "gemini", "opencode", "scripted", "shell")
 #: The line that the preset `shell` runs; it stands in `env`.
 SHELL_VARIABLE = "TUGCODE_AGENT_SHELL"
+#: The script that the preset `scripted` plays; it stands in `env` too.
+SCRIPT_VARIABLE = "TUGCODE_SCRIPT"
 #: A week, and more tries than anybody has patience for.
 MOST_SECONDS, MOST_TRIES = 604_800, 100
 
@@ -85,8 +87,7 @@ def checked(document: object, file: str) -> Tables:
     if not isinstance(document, dict):
         raise BadSetting(file, f"agents is {_kind(document)}, and must be a section", key="agents")
     for role, table in document.items():
-        if role not in (*ROLES, DEFAULT):
-            raise _unknown(file, "role", f"agents.{role}", (*ROLES, DEFAULT))
+        _check_role(file, role)
         if not isinstance(table, dict):
             problem = f"agents.{role} is {_kind(table)}, and must be a section, [agents.{role}]"
             raise BadSetting(file, problem, key=f"agents.{role}")
@@ -99,6 +100,15 @@ def checked(document: object, file: str) -> Tables:
     for role in tables:
         _refuse_missing_line(file, tables, role)
     return tables
+
+
+def _check_role(file: str, role: str) -> None:
+    key = f"agents.{role}"
+    if role in KEYS:
+        problem = f"{key} must stand in a section: of one role, as [agents.coder], or of all, "
+        raise BadSetting(file, f"{problem}[agents.default]", key=key)
+    if role not in (*ROLES, DEFAULT):
+        raise _unknown(file, "role", key, (*ROLES, DEFAULT))
 
 
 def agent(tables: Tables, role: str) -> Agent | None:
@@ -153,9 +163,18 @@ def _check(file: str, role: str, name: str, value: object) -> None:
 def _refuse_missing_line(file: str, tables: Tables, role: str) -> None:
     values = merged(tables, role)
     env = values.get("env", {})
-    if values.get("preset") == "shell" and isinstance(env, dict) and SHELL_VARIABLE not in env:
-        problem = f'agents.{role} has the preset "shell", and env.{SHELL_VARIABLE} must say what '
-        raise BadSetting(file, problem + "line it runs", key=f"agents.{role}.env")
+    preset = str(values.get("preset"))
+    variable, what = _NEEDED.get(preset, ("", ""))
+    if variable and isinstance(env, dict) and variable not in env:
+        problem = f'agents.{role} has the preset "{preset}", and env.{variable} must say {what}'
+        raise BadSetting(file, problem, key=f"agents.{role}.env")
+
+
+#: Preset -> the variable that it cannot do without, and what that says.
+_NEEDED = {
+    "shell": (SHELL_VARIABLE, "what line it runs"),
+    "scripted": (SCRIPT_VARIABLE, "which script it plays"),
+}
 
 
 def _is_command(value: object) -> bool:
@@ -198,7 +217,7 @@ def _kind(value: object) -> str:
     # Here, so that the settings of everybody else need not load this module.
     from tugtool.config import shown
 
-    return shown(value)
+    return "an empty list" if value == [] else shown(value)
 
 
 def _unknown(file: str, kind: str, key: str, known: Iterable[str]) -> BadSetting:

@@ -7,9 +7,10 @@ itself.
 
 from __future__ import annotations
 
+import sys
 from typing import NamedTuple
 
-from tugtool.agent_settings import SHELL_VARIABLE
+from tugtool.agent_settings import SCRIPT_VARIABLE, SHELL_VARIABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,6 +46,10 @@ def command(agent: Agent) -> Command:
         return Command(agent.command, dict(agent.env))
     if agent.preset == "shell":
         return Command(("sh", "-c", agent.env[SHELL_VARIABLE]), dict(agent.env))
+    if agent.preset == "scripted":
+        # By the Python that runs now: another one need not have this package.
+        words = (sys.executable, "-P", "-m", "tugtool.agents.scripted")
+        return Command((*words, agent.env[SCRIPT_VARIABLE]), dict(agent.env))
     made = _MAKERS[str(agent.preset)](agent.role)
     return Command(made.argv, {**made.env, **agent.env})
 

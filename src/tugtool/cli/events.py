@@ -26,10 +26,14 @@ def words(event: Event) -> str:
 
 def more(event: Event) -> str:
     """What is left when a run ends, a line each."""
-    return "".join(
-        clean(f"          {each['step_anchor']}: {each['reason']}", 1 << 12) + "\n"
-        for each in event.get("left", ())
-    )
+    lines = [line for each in event.get("left", ()) for line in _left(each)]
+    return "".join(clean(f"          {line}", 1 << 12) + "\n" for line in lines)
+
+
+def _left(each: Event) -> list[str]:
+    parked = "parked: " if each["parked"] else ""
+    frees = [f"    once it is settled: {each['frees']}"] if each["frees"] else []
+    return [f"{each['step_anchor']}: {parked}{each['reason']}", *frees]
 
 
 def _commit(event: Event) -> str:
@@ -42,8 +46,15 @@ def _try(event: Event) -> str:
 
 def _finished(event: Event) -> str:
     reason = event.get("reason")
-    done = f"{event['completed_steps']} of {event['total_steps']} steps" if _counted(event) else ""
-    return ": ".join(part for part in (event["status"].replace("_", " "), done, reason) if part)
+    many = _many(event.get("total_steps", 0), "step")
+    done = f"{event['completed_steps']} of {many}" if _counted(event) else ""
+    then = f"next: {event['next']}" if "next" in event else ""
+    parts = (event["status"].replace("_", " "), done, reason, then)
+    return ": ".join(part for part in parts if part)
+
+
+def _many(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
 def _counted(event: Event) -> bool:
@@ -62,9 +73,10 @@ def _tokens(event: Event) -> str:
 
 #: Kind of event -> how it is told.
 WORDS: dict[str, Callable[[Event], str]] = {
-    "started": lambda e: f"{e['total_steps']} steps, {e['workers']} workers",
+    "started": lambda e: f"{_many(e['total_steps'], 'step')}, {_many(e['workers'], 'worker')}",
     "worktree": _worktree,
     "claimed": lambda e: f"{'took over' if e.get('reclaimed') else 'begins'}: {e['title']}",
+    "waiting": lambda e: f"waits: {e['reason']}",
     "synced": lambda e: f"has taken in {', '.join(e['steps'])}",
     "resumed": lambda e: f"goes on with what was saved as {e['salvage_ref']}",
     "agent_started": lambda e: f"{e['role']} starts{_try(e)}",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tugtool import merge as operation
 from tugtool.cli.output import Answer, clean
-from tugtool.cli.place import Place
-from tugtool.errors import listing
+from tugtool.cli.place import Place, said
+from tugtool.errors import listing, quoted
+from tugtool.state import hindsight
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,16 +20,30 @@ if TYPE_CHECKING:
 def merge(call: Call) -> Answer:
     """Bring a done plan's branches to its base branch."""
     place = Place(call)
+    plan = place.plan()
+    # Before it is merged: then it is nobody's question any more.
+    issues = _unapproved(place, plan)
     data = operation.merge(
         place.repo,
         place.store,
-        place.plan(),
+        plan,
         squash=call.flag("squash"),
         dry_run=call.flag("dry_run"),
         actor=place.owner,
     )
-    answer = Answer(data, lambda: "".join(f"{clean(line)}\n" for line in _lines(data)))
+    text = "".join(f"{clean(line)}\n" for line in _lines(data))
+    answer = said(data, lambda: text, issues)
     return answer if data["dry_run"] else place.backed_up(answer)
+
+
+def _unapproved(place: Place, plan: str) -> list[dict[str, object]]:
+    """A warning if the auditor, or the integrator, has not approved of the plan."""
+    audit = hindsight.audit_of(place.store, plan) if place.store.exists() else None
+    if audit is None:
+        return []
+    message = f"{plan} is done, and not approved as a whole: {audit['summary']}"
+    hint = f"tugcode state review {quoted(plan)}"
+    return [{"code": "W140", "severity": "warning", "message": message, "hint": hint}]
 
 
 def _lines(data: Data) -> list[str]:

@@ -39,9 +39,13 @@ class _Workers:
         self.lines = dict.fromkeys(range(1, number + 1), "waits")
         self.since = dict.fromkeys(self.lines, time.monotonic())
         self.kept: list[str] = []
+        #: That it is being stopped, once it is.
+        self.stopping: list[str] = []
 
     def hear(self, event: Event) -> None:
         kind, worker = event["event"], event.get("worker")
+        if kind == "stopping":
+            self.stopping = [events.words(event)]
         if kind in _KEPT:
             self.kept.append(events.line(event))
         if worker in self.lines and (kind in _ENDS or kind in ("claimed", "agent_started")):
@@ -51,10 +55,10 @@ class _Workers:
 
     def shown(self, columns: int) -> list[str]:
         now = time.monotonic()
-        return [
-            output.clean(f"worker {n}  {line}  {now - self.since[n]:.0f} s", columns)
-            for n, line in self.lines.items()
+        lines = [
+            f"worker {n}  {line}  {now - self.since[n]:.0f} s" for n, line in self.lines.items()
         ]
+        return [output.clean(line, columns) for line in (*self.stopping, *lines)]
 
 
 def shown(conductor: Conductor, run: Run, call: Call) -> Iterator[Answer | str]:

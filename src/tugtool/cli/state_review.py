@@ -29,7 +29,7 @@ def state_review(call: Call) -> Answer:
     place = Place(call)
     named = call.text("plan") is not None
     if not named and not place.store.exists():
-        data: Data = {"deferred_items": [], "parked_steps": []}
+        data: Data = {"deferred_items": [], "parked_steps": [], "audits": []}
         data |= {"deferred_count": 0, "parked_count": 0}
     else:
         data = state.review(place.store, place.plan() if named else None)
@@ -78,23 +78,44 @@ def _judged(call: Call, *, accepting: bool) -> Answer:
 
 
 def _listed(data: Data, root: str) -> Iterator[str]:
-    items, parked = data["deferred_items"], data["parked_steps"]
+    items, parked, audits = data["deferred_items"], data["parked_steps"], data["audits"]
     assert isinstance(items, list)
     assert isinstance(parked, list)
-    plans = dict.fromkeys(each["plan_path"] for each in (*items, *parked))
+    assert isinstance(audits, list)
+    plans = dict.fromkeys(each["plan_path"] for each in (*items, *parked, *audits))
     for plan in sorted(plans):
         yield clean(plan)
         yield from _items(plan, [each for each in items if each["plan_path"] == plan], root)
         for each in parked:
             if each["plan_path"] == plan:
                 yield from _parked(plan, each, root)
-    if not plans:
-        yield "nothing waits for a person"
-    else:
-        deferred = f"{len(items)} deferred item{'s' if len(items) != 1 else ''}"
-        steps = f"{len(parked)} parked step{'s' if len(parked) != 1 else ''}"
-        waiting = [deferred] * bool(items) + [steps] * bool(parked)
-        yield f"{' and '.join(waiting)} wait{'s' if len(items) + len(parked) == 1 else ''} for you"
+        for each in audits:
+            if each["plan_path"] == plan:
+                yield from _audit(plan, each)
+    yield _in_all(len(items), len(parked), len(audits))
+
+
+def _in_all(items: int, parked: int, audits: int) -> str:
+    """How much waits, in a line."""
+    counted = {"deferred item": items, "parked step": parked, "plan that was not approved": audits}
+    waiting = [
+        f"{number} {word if number == 1 else _plural(word)}"
+        for word, number in counted.items()
+        if number
+    ]
+    if not waiting:
+        return "nothing waits for a person"
+    return f"{' and '.join(waiting)} wait{'s' if sum(counted.values()) == 1 else ''} for you"
+
+
+def _plural(word: str) -> str:
+    return "plans that were not approved" if word.startswith("plan ") else f"{word}s"
+
+
+def _audit(plan: str, said: Data) -> Iterator[str]:
+    yield clean(f"  every step is done, and the whole is not approved: {said['summary']}")
+    yield clean(f"    said {said['recorded_at']}, kept with {said['step_anchor']}")
+    yield clean(f"    once that is settled: tugcode implement {quoted(plan)}")
 
 
 def _items(plan: str, items: list[Data], root: str) -> Iterator[str]:
@@ -117,9 +138,13 @@ def _parked(plan: str, step: Data, root: str) -> Iterator[str]:
     assert isinstance(last, dict)
     yield clean(f"  {anchor}: {step['step_title']} [parked]")
     yield clean(f"    parked {step['parked_at']}: {step['reason']}")
-    ended = f"ended as {last['outcome']}" if last["outcome"] else "still holds it"
+    lost = {"gone": "is over: its process is gone", "expired": "is over: its lease ran out"}
+    ended = f"ended as {last['outcome']}" if last["outcome"] else lost[str(last["stale"])]
     times = f"{step['attempts']} attempt{'s' if step['attempts'] != 1 else ''}"
     yield clean(f"    {times}; the last, by {short_name(last['worktree'], root)}, {ended}")
+    failure = step["last_failure"]
+    if isinstance(failure, dict):
+        yield clean(f"    attempt {failure['attempt']} failed: {failure['reason']}")
     for each in last["left"]:
         yield clean(f"    {each['kind']}: {each['summary']}")
     yield clean(f"    tugcode state reset {quoted(plan)} {quoted(anchor)}")

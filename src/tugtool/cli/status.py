@@ -69,7 +69,7 @@ def _from_boxes(place: Place, file: PlanFile) -> Data:
     plan: Data = {**_names(file.key), "recorded": False, "status": None, "paused_at": None}
     steps = dict.fromkeys(("total", "completed", "held", "ready", "blocked", "parked"), 0)
     items = dict.fromkeys(("total", "completed", "deferred"), 0)
-    rest = {"steps": steps, "items": items, "claims": [], "parked": []}
+    rest: Data = {"steps": steps, "items": items, "claims": [], "parked": [], "audit": None}
     try:
         limit = place.settings.number("plan.max_bytes")
         parsed = parser.parse(catalog.text(catalog.inside(place.repo, file), max_bytes=limit))
@@ -129,6 +129,8 @@ def _needs(plan: Data) -> Iterator[Data]:
         yield _need(plan, "deferred", deferred, f"tugcode state review {name}")
     if parked:
         yield _need(plan, "parked", parked, f"tugcode state review {name}")
+    if plan["audit"]:
+        yield _need(plan, "audit", 1, f"tugcode state review {name}")
     if plan["paused_at"]:
         yield _need(plan, "paused", 1, f"tugcode state resume {name}")
     if plan["recorded"] and plan["file"] != "present" and plan["status"] == "active":

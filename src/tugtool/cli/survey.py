@@ -30,6 +30,7 @@ _MOST = 8
 _NEEDS = {
     "deferred": ("1 deferred item waits", "{} deferred items wait", "for your judgement"),
     "parked": ("1 parked step waits", "{} parked steps wait", "for you"),
+    "audit": ("it is done, and", "", "not approved as a whole"),
     "paused": ("paused,", "", "nothing new is handed out"),
     "file_changed": ("its file has changed", "", "since it was recorded"),
     "file_gone": ("its file is gone", "", "since it was recorded"),
@@ -110,7 +111,10 @@ def _standing(plan: Data) -> list[Span]:
 
 
 def _claims(canvas: Canvas, plan: Data, data: Data) -> None:
-    rows = _few(canvas, plan["claims"])
+    # What is parked and left behind is told of below, as what waits for a person.
+    parked = {step["anchor"] for step in plan["parked"]}
+    claims = [claim for claim in plan["claims"] if claim["anchor"] not in parked]
+    rows = _few(canvas, claims)
     for claim in rows:
         name = canvas.said(short_name(claim["claimed_by"], data["root"]))
         left = clock.seconds_between(data["as_of"], claim["lease_expires_at"])
@@ -122,7 +126,7 @@ def _claims(canvas: Canvas, plan: Data, data: Data) -> None:
         mark = canvas.glyphs.alarm if claim["stale"] else canvas.glyphs.work
         style = "alarm" if claim["stale"] else "working"
         _row(canvas, (style, mark), claim, (style if claim["stale"] else "", f"{name}, {said}"))
-    _rest(canvas, plan["claims"], rows, "claims")
+    _rest(canvas, claims, rows, "claims")
 
 
 def _parked(canvas: Canvas, plan: Data) -> None:

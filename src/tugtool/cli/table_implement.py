@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tugtool.cli.grammar import Argument, Command, Option
-from tugtool.cli.table_state import WORKTREE
 
 COMMANDS = (
     Command(
@@ -27,7 +26,6 @@ Exit status 0: the plan is done. 1: it is not, and what is left is named.""",
             Option("--base", "BRANCH", "the branch that worktrees start from"),
             Option("--unattended", "", "ask nobody, also on a terminal; park instead"),
             Option("--dry-run", "", "change nothing; show which commands would be run, and where"),
-            WORKTREE,
         ),
         examples=(
             ("tugcode implement parser --dry-run", "who would do what?"),

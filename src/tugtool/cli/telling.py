@@ -117,6 +117,7 @@ def _release(event: Event, root: str) -> str:
     detail = event["detail"]
     parked = detail["parked"]
     verb = "failed and released" if "failed" in detail else "released"
+    verb = "stopped and released" if "interrupted" in detail else verb
     why = _because(detail.get("failed"))
     return f"{verb}{_by(event, root)}{why}" + (f" and parked{_because(parked)}" if parked else "")
 

@@ -8,6 +8,7 @@ from tugtool import base, files, git, landed, presence
 from tugtool.doctor.finding import note, warning
 from tugtool.errors import quoted
 from tugtool.plan import fingerprint
+from tugtool.state import hindsight
 from tugtool.store import sql, sql_git
 
 TYPE_CHECKING = False
@@ -86,7 +87,11 @@ def merging(patient: Patient) -> Iterator[Finding]:
         key = str(plan["plan_path"])
         if plan["status"] == "done" and plan["merged_commit"] is None and trees:
             hint = f"tugcode merge {quoted(key)} --dry-run"
-            yield note(f"{key} is done, and not merged", hint=hint)
+            audit = hindsight.audit_of(patient.store, key)
+            if audit is not None:
+                hint = f"tugcode state review {quoted(key)}"
+            but = "" if audit is None else f", nor approved: {audit['summary']}"
+            yield note(f"{key} is done, and not merged{but}", hint=hint)
         if plan["status"] == "active":
             for tree in trees:
                 if _landed(patient, tree):

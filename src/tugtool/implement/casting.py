@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from tugtool import config
 from tugtool.agents import answers, presets, prompts, usage
 from tugtool.errors import BadSetting
@@ -64,10 +66,8 @@ def parts(settings: Settings) -> dict[str, Part]:
     found = {role: agent for role in ROLES if (agent := settings.agent(role)) is not None}
     for role in NEEDED:
         if role not in found:
-            key = f"agents.{role}"
-            problem = f"has no agent for the {role}: [{key}] must name a preset or a command"
-            raise BadSetting(settings.file or config.CONFIG_PATH, problem, key=key)
-    return {
+            raise _nobody(settings, role)
+    cast = {
         role: Part(
             role,
             made.argv,
@@ -78,6 +78,33 @@ def parts(settings: Settings) -> dict[str, Part]:
         for role, agent in found.items()
         for made in [presets.command(agent)]
     }
+    for part in cast.values():
+        _refuse_missing(settings, part)
+    return cast
+
+
+def _nobody(settings: Settings, role: str) -> BadSetting:
+    key = f"agents.{role}"
+    problem = f"has no agent for the {role}: [{key}] must name a preset or a command"
+    if settings.file is None:
+        problem = f"is not there, and {problem.removeprefix('has ')}"
+    problem += '; for all roles at once: [agents.default] and below it preset = "claude"'
+    return BadSetting(settings.file or config.CONFIG_PATH, problem, key=key)
+
+
+def _refuse_missing(settings: Settings, part: Part) -> None:
+    """A program that is nowhere is told before anything is claimed for it."""
+    import shutil
+
+    program = part.argv[0]
+    if os.sep in program and not os.path.isabs(program):
+        # In the worktree, where it may only be once that is there.
+        return
+    if shutil.which(program, path=part.environment({}).get("PATH", os.defpath)) is None:
+        key = f"agents.{part.role}"
+        where = "is not a program" if os.sep in program else "is no program on its PATH"
+        problem = f"the {part.role} cannot be started: {program!r} {where}"
+        raise BadSetting(settings.file or config.CONFIG_PATH, problem, key=key)
 
 
 class Reply:

@@ -6,7 +6,7 @@ import os
 import threading
 
 from tugtool import state
-from tugtool.errors import TugError
+from tugtool.errors import TugError, quoted
 from tugtool.git_errors import NotMade
 from tugtool.implement import finale, leaving, outlook, settling
 from tugtool.implement.ends import Stopped
@@ -17,7 +17,7 @@ from tugtool.worktree import making, planfile
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tugtool.implement.run import Run
-    from tugtool.store import Store
+    from tugtool.store import Row, Store
 
     Data = dict[str, object]
 #: About five thousand files: to check them out takes a moment, and not many.
@@ -126,7 +126,7 @@ def _result(run: Run, store: Store) -> Data:
             return _told(run, store, "stopped", "the run was stopped")
         status = "done" if why is None else "not_approved"
         return _told(run, store, status, why)
-    left = outlook.left_over(seen, run.left)
+    left = outlook.left_over(seen, run.plan, run.left)
     status, reason = _ending(run, store, paused=seen.paused)
     return {**_told(run, store, status, reason), "left": left}
 
@@ -144,6 +144,10 @@ def _ending(run: Run, store: Store, *, paused: bool) -> tuple[str, str]:
     return "unfinished", "what is left waits for a person"
 
 
+def _next(run: Run, row: Row) -> str | None:
+    return None if row["merged_commit"] is not None else f"tugcode merge {quoted(run.plan)}"
+
+
 def _told(run: Run, store: Store, status: str, reason: str | None) -> Data:
     trouble = store.back_up(pending=True)
     if trouble is not None:
@@ -155,6 +159,8 @@ def _told(run: Run, store: Store, status: str, reason: str | None) -> Data:
         "reason": reason,
         "completed_steps": row["steps_done"],
         "total_steps": row["steps_total"],
-        "tokens": state.spent_tokens(store, run.plan),
+        # None where no agent has told any.
+        "tokens": state.spent_tokens(store, run.plan) or None,
+        "next": _next(run, row) if status == "done" else None,
         "left": [],
     }

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 def give_back(work: Work, *, park: str | None = None, failure: str | None = None) -> bool:
     """Release the step; whether the worktree can be used for another."""
+    failure = failure or work.failure
     state.release(
         work.store,
         work.run.plan,
@@ -24,6 +25,8 @@ def give_back(work: Work, *, park: str | None = None, failure: str | None = None
         **work.by,
         park_reason=park,
         failure=failure,
+        # Whoever stops a run five times has said nothing about its steps.
+        interrupted=work.run.stopping.is_set() and park is None and failure is None,
         leaving_work=True,
     )
     crash.point("implement.released")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tugtool import holder
+from tugtool.errors import quoted
 from tugtool.state import record
 from tugtool.store import sql
 
@@ -26,6 +27,11 @@ class Outlook:
         self.parked: dict[str, str] = {}
         self.blocked: list[str] = []
         self.rows: list[Row] = []
+
+    def held_by_others(self, owners: set[str]) -> dict[str, str]:
+        """Step -> who holds it, if all that are held are held by nobody of these."""
+        held = {row["anchor"]: row["claimed_by"] for row in self.rows if row["anchor"] in self.live}
+        return {} if owners & set(held.values()) else held
 
     @property
     def done(self) -> bool:
@@ -61,15 +67,20 @@ def _sort(found: Outlook, step: Row, now: str, gone: set[str]) -> None:
         found.ready.append(anchor)
 
 
-def left_over(seen: Outlook, why: dict[str, str]) -> list[Data]:
-    """Every step that is not done, and why, for whoever ends the run."""
-    known = {**{anchor: "it waits for steps before it" for anchor in seen.blocked}, **seen.parked}
+def left_over(seen: Outlook, plan: str, why: dict[str, str]) -> list[Data]:
+    """Every step that is not done, why, and what frees it, for whoever ends the run."""
+    blocked = dict.fromkeys(seen.blocked, "it waits for steps before it")
+    # Why a step is parked includes what it failed of; of all others the run knows more.
+    known = {**blocked, **why, **seen.parked}
     return [
         {
             "step_anchor": row["anchor"],
             "title": row["title"],
             "parked": row["anchor"] in seen.parked,
-            "reason": why.get(row["anchor"]) or known.get(row["anchor"]) or "it was not begun",
+            "reason": known.get(row["anchor"]) or "it was not begun",
+            "frees": f"tugcode state reset {quoted(plan)} {quoted(row['anchor'])}"
+            if row["anchor"] in seen.parked
+            else None,
         }
         for row in seen.rows
         if row["status"] != "completed"

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 MOST_TRIES = 3
 #: Why the state could not be updated, for a person; retrying would not help.
 BEYOND_US = {
-    "drift": "State update failed due to plan drift. Look at what changed: tugcode state diff {p}",
+    "drift": "State update failed due to plan drift. Look at what changed: tugcode state diff {p}"
+    " (what lay uncommitted in its worktree is saved: tugcode worktree salvage list)",
     "ownership": "State update failed: step ownership mismatch. Check worktree configuration.",
     "db_error": "State update failed: database error. Warning: {w}",
 }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from tugtool import base, state
 from tugtool.implement import casting
 from tugtool.implement import outlook as outlooks
 from tugtool.store import sql
-from tugtool.worktree import making
+from tugtool.worktree import making, planfile, survey
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +36,29 @@ def agents(parts: Mapping[str, Part]) -> list[Data]:
             }
         )
     return found
+
+
+def refuse(repo: Repository, store: Store, order: Order) -> None:
+    """What `fleet.prepare` would refuse, refused in the same words."""
+    plan = order.file.key
+    known = _is_recorded(store, plan)
+    if known:
+        planfile.refuse_drift(store, order)
+    if not known or outlooks.look(store, plan).ready:
+        survey.require_git()
+        survey.directory(repo)
+        onto = base.branch(repo, asked=order.base, target=base.target_branch(order.parsed))
+        planfile.settle(repo, order, onto)
+
+
+def standing(store: Store, order: Order) -> Data:
+    """Whether the plan is done or paused, and what it has used so far."""
+    plan = order.file.key
+    if not _is_recorded(store, plan):
+        return {"done": False, "paused": False, "tokens": 0}
+    seen = outlooks.look(store, plan)
+    tokens = state.spent_tokens(store, plan)
+    return {"done": seen.done, "paused": seen.paused, "tokens": tokens}
 
 
 def outlook(repo: Repository, store: Store, order: Order, terms: Terms) -> Data:

@@ -96,12 +96,10 @@ class Run:
         tell: Callable[[Data], None],
         ask: Callable[[Question], None],
     ) -> None:
-        self.repo, self.parts, self.terms = repo, parts, terms
-        self.order = order
+        self.repo, self.parts, self.terms, self.order = repo, parts, terms, order
         self.plan = order.file.key
         #: A store is for one thread; each opens its own.
-        self.open_store = open_store
-        self._tell, self._ask = tell, ask
+        self.open_store, self._tell, self._ask = open_store, tell, ask
         self.steps = {step.anchor: step for step in order.parsed.steps}
         self.stopping = threading.Event()
         #: One worker at a time looks for a step; the others wait here for their turn.
@@ -120,6 +118,9 @@ class Run:
         #: Why workers ended that had to, and what they left (step -> why).
         self.troubles: list[str] = []
         self.left: dict[str, str] = {}
+        #: Steps of others that are waited for, as told last; roles that failed, with their step.
+        self._awaited: dict[str, str] = {}
+        self._failed: set[tuple[str, str]] = set()
         self.warnings: list[str] = []
         #: What should never have been raised.
         self.bugs: list[Exception] = []
@@ -233,6 +234,22 @@ class Run:
         """A step that was left before is done after all."""
         with self._lock:
             self.left.pop(anchor, None)
+
+    def wait_for(self, held: Mapping[str, str]) -> None:
+        """Nothing can be done before others have done these; told when it begins, and changes."""
+        with self._lock:
+            known = held == self._awaited
+            self._awaited = dict(held)
+        if held and not known:
+            who = "; ".join(f"{anchor} is held by {owner}" for anchor, owner in held.items())
+            self.tell("waiting", steps=list(held), reason=who)
+
+    def fails_again(self, anchor: str, role: str) -> bool:
+        """Whether that role had failed at that step before, in this run; from now on it has."""
+        with self._lock:
+            known = (anchor, role) in self._failed
+            self._failed.add((anchor, role))
+        return known
 
     def fail(self, why: str) -> None:
         """A worker cannot go on."""

@@ -86,6 +86,8 @@ class Work(Seat):
         self.attempt: int = claim["attempt"]
         self.claim = claim
         self.is_fresh = claim.get("previous_attempt", True) is None
+        #: What the attempt has failed of, while a person is asked about that.
+        self.failure: str | None = None
         self.title: str = claim["step_title"]
         self.step: Step = run.steps[self.anchor]
         self.keeper = Keeper(

@@ -10,7 +10,7 @@ from tugtool.errors import TugError
 from tugtool.git_errors import MessageRefused
 from tugtool.implement import calling, earlier, recovery, resuming, verdicts
 from tugtool.implement.casting import Unusable
-from tugtool.implement.ends import Escalation, Lost, Parked, Stopped
+from tugtool.implement.ends import Escalation, Failed, Lost, Parked, Stopped
 from tugtool.implement.run import Question
 from tugtool.state.reporting import Note
 from tugtool.state_errors import DatabaseError
@@ -37,6 +37,7 @@ def carry_out(work: Work) -> Data:
     review = _Review(work, strategy)
     insist(work, review.run)
     entries = verdicts.deferred(work.step, review.verdict)
+    insist(work, lambda: _tell_doubts(work, review.verdict))
     insist(work, lambda: _close_items(work, entries))
     return insist(work, lambda: _commit(work, review.report, entries))
 
@@ -48,12 +49,30 @@ def insist(work: Work, stage: Callable[[], T]) -> T:
             return stage()
         except Escalation as escalation:
             _escalate(work, escalation)
+        except Failed as end:
+            if not work.run.fails_again(work.anchor, end.role):
+                # Once more from the start, in an attempt of its own, may well help.
+                raise
+            _fail_again(work, end)
         except TugError as error:
             if work.is_over(error.code):
                 raise Lost from error
             if work.run.is_stopped_by(error):
                 raise Stopped from error
             _escalate(work, Escalation(error.message, code=error.code))
+
+
+def _fail_again(work: Work, end: Failed) -> None:
+    """The same agent has failed the step twice: a person, before it costs a whole night."""
+    work.failure = str(end)
+    try:
+        work.report(end.role, end.reply)
+    except TugError as error:
+        if work.is_over(error.code):
+            raise Lost from error
+        raise
+    _escalate(work, Escalation(f"{end} (in a second attempt as well)", role=end.role))
+    work.failure = None
 
 
 def _escalate(work: Work, escalation: Escalation) -> None:
@@ -165,6 +184,13 @@ class _Review:
 def _refuse_giving_up(report: Data) -> None:
     if report.get("success") is False:
         raise Unusable(f"it says that it did not succeed: {report.get('summary', '')}")
+
+
+def _tell_doubts(work: Work, verdict: Data) -> None:
+    """What was approved all the same is closed as approved; but it is told, and kept."""
+    for said in verdicts.doubts(work.step, verdict):
+        work.leave_note("note", said)
+        work.run.warn(f"{work.anchor}: {said}", step_anchor=work.anchor)
 
 
 def _close_items(work: Work, entries: list[Data]) -> None:

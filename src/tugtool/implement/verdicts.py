@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tugtool.errors import listing
 from tugtool.implement.casting import Unusable
 
 TYPE_CHECKING = False
@@ -39,13 +40,39 @@ def deferred(step: Step, verdict: Mapping[str, Any]) -> list[Data]:
     return list(found.values())
 
 
+def doubts(step: Step, verdict: Mapping[str, Any]) -> list[str]:
+    """What stands beside an approval and does not go with it, in sentences."""
+    conformance = verdict["plan_conformance"]
+    judged = {_key(step, each) for each in conformance["checkpoints"]}
+    every = {(each.anchor, n) for each in step.family() for n in range(_number(each))}
+    silent = sorted(every - judged)
+    failed = [each for each in conformance["tasks"] if each["verdict"] == "FAIL"]
+    critical = [each for each in verdict["issues"] if str(each["severity"]).lower() == "critical"]
+    said = {
+        "approved without a verdict on": [f"{anchor} checkpoint {n}" for anchor, n in silent],
+        "approved although it says FAIL of": [_task(step, each) for each in failed],
+        "approved although it calls critical": [_issue(each) for each in critical],
+    }
+    return [f"{what} {listing(names, 5)}" for what, names in said.items() if names]
+
+
+def _task(step: Step, each: Mapping[str, Any]) -> str:
+    anchor = str(each.get("step_anchor") or step.anchor).removeprefix("#")
+    reason = str(each.get("reason") or "").strip()
+    return f"{anchor} task {each['ordinal']}" + (f" ({reason})" if reason else "")
+
+
+def _number(member: Step) -> int:
+    return sum(item.kind == "checkpoint" for item in member.items)
+
+
 def _key(step: Step, each: Mapping[str, Any]) -> Key:
     anchor = str(each.get("step_anchor") or step.anchor).removeprefix("#")
     member = next((one for one in step.family() if one.anchor == anchor), None)
     if member is None:
         known = ", ".join(one.anchor for one in step.family())
         raise Unusable(f"it judged a checkpoint of {anchor}; the step has {known}")
-    number = sum(item.kind == "checkpoint" for item in member.items)
+    number = _number(member)
     if each["ordinal"] not in range(number):
         raise Unusable(f"it judged checkpoint {each['ordinal']} of {anchor}, which has {number}")
     return anchor, each["ordinal"]

@@ -136,6 +136,7 @@ class Worker:
                     return claim
             elif run.may_make(len(seen.ready), lasting=not before.isdisjoint(seen.ready)):
                 return _TO_BE_MADE
+            run.wait_for({} if seen.ready else seen.held_by_others(run.owners))
             before = set(seen.ready)
             run.news.wait(LONGEST_NAP_SECONDS)
         return None

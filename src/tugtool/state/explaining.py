@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tugtool import holder
-from tugtool.state import record, wording
+from tugtool.state import hindsight, record, wording
 from tugtool.store import sql, sql_history
 
 TYPE_CHECKING = False
@@ -37,6 +37,7 @@ def why(
             "claimable": scene.is_claimable(anchor) and not drift,
             "drift": drift,
             "reopened": _reopened(tx, scene.rows[anchor]),
+            "last_failure": hindsight.last_failure(tx, plan, scene.home(anchor)),
             "plan_status": scene.plan["status"],
             "paused_at": scene.plan["paused_at"],
             "paused_by": _paused_by(tx, scene.plan),

@@ -8,6 +8,8 @@ from tugtool.store import sql
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from tugtool.store import Row, Store, Transaction
 
     Data = dict[str, object]
@@ -23,13 +25,16 @@ def release(
     force: bool = False,
     park_reason: str | None = None,
     failure: str | None = None,
+    interrupted: bool = False,
     leaving_work: bool = False,
 ) -> Data:
     """Give a claim back, or with `force` anybody's; with a reason to park, for a person.
 
     With a `failure` the attempt has failed; `leaving_work` has it saved as if it were displaced.
+    `interrupted`: the worker was stopped, not the step, so this claim is not counted.
     """
-    park_reason = None if park_reason is None else record.storable(park_reason)
+    park = None if park_reason is None else record.storable(park_reason)
+    how: dict[str, Any] = {"outcome": "released" if failure is None else "failed", "why": failure}
     with store.write(plan) as tx:
         record.plan_row(tx, plan)
         step, top = record.family(tx, plan, anchor)
@@ -38,20 +43,22 @@ def release(
         _refuse_completed(plan, step)
         if step["claimed_by"] is None or not force:
             record.refuse_stranger(plan, step, owner)
-        how = {"outcome": "released"} if failure is None else {"outcome": "failed", "why": failure}
-        _free(tx, plan, step, "release", actor=owner, park=park_reason, **how)
+        _free(tx, plan, step, "release", actor=owner, park=park, counts=not interrupted, **how)
         if force or leaving_work:
             record.displaced(tx, step)
         unsaved = record.is_unsaved(tx)
+    return {**_released(plan, step, parked=park is not None), "unsaved": unsaved}
+
+
+def _released(plan: str, step: Row, *, parked: bool) -> Data:
     return {
         "released": True,
         "plan_path": plan,
-        **record.names(anchor),
+        **record.names(step["anchor"]),
         "was_claimed_by": step["claimed_by"],
         "attempt": step["attempt"],
-        "parked": park_reason is not None,
+        "parked": parked,
         "salvage_ref": None,
-        "unsaved": unsaved,
     }
 
 
@@ -150,27 +157,41 @@ def _free(
     outcome: str,
     park: str | None,
     why: str | None = None,
+    counts: bool = True,
 ) -> None:
     anchor = step["anchor"]
     substeps = tx.all(sql.SUBSTEPS, anchor=anchor)
     members = [anchor, *(row["anchor"] for row in substeps if row["status"] != "completed")]
     items = [change for member in members for change in _open_unfinished(tx, plan, member)]
-    keep = kind == "release" and park is None
+    claims = 0 if kind == "reset" else step["claims_without_progress"]
+    if not counts:
+        claims = max(claims - 1, 0)
+    # Whoever holds a parked step has made it one by claiming it.
+    keep = kind == "release" and park is None and counts
     parked_at = step["parked_at"] if keep else tx.now if park is not None else None
     tx.run(
         sql.FREE_STEP,
         anchor=anchor,
         parked_at=parked_at,
-        park_reason=step["park_reason"] if keep else park,
-        claims=0 if kind == "reset" else step["claims_without_progress"],
+        park_reason=_with_failure(step["park_reason"], why) if keep else park,
+        claims=claims,
     )
     tx.run(sql.FREE_SUBSTEPS, anchor=anchor)
     number = step["attempt"]
     tx.run(sql.END_ATTEMPT, anchor=anchor, number=number, outcome=outcome)
     if parked_at is None and step["open_deps"] == 0:
         record.count(tx, plan, ready=1)
-    told = {"items": items, "parked": park, **({"failed": record.reason(why)} if why else {})}
+    told: dict[str, Any] = {"items": items, "parked": park}
+    told |= {"failed": record.reason(why)} if why else {}
+    told |= {} if counts else {"interrupted": True}
     record.note(tx, plan, kind, anchor=anchor, actor=actor, attempt=number, **told)
+
+
+def _with_failure(reason: str | None, failure: str | None) -> str | None:
+    """Why it is parked, with what the last attempt failed of: that is what people look for."""
+    if reason is None or failure is None:
+        return reason
+    return f"{reason}; the last attempt failed: {record.storable(failure)}"
 
 
 def _open_unfinished(tx: Transaction, plan: str, anchor: str) -> list[list[object]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tugtool import holder
+from tugtool.state import hindsight
 from tugtool.store import sql_dash, sql_look
 
 TYPE_CHECKING = False
@@ -18,11 +18,14 @@ def status(store: Store) -> Data:
     """What is recorded of every plan, at one moment."""
     with store.read() as tx:
         claims = _grouped(_claims(tx))
-        parked = _grouped(tx.all(sql_look.EVERY_PARKED_STEP))
+        parked = _grouped(hindsight.waiting(tx))
         blocked = {row["plan_path"]: row["steps"] for row in tx.all(sql_look.BLOCKED_COUNTS)}
         items = _grouped(tx.all(sql_look.ITEM_COUNTS))
         plans = [
-            _plan(row, claims, parked, blocked.get(row["plan_path"], 0), items)
+            {
+                **_plan(row, claims, parked, blocked.get(row["plan_path"], 0), items),
+                "audit": hindsight.audit(tx, row["plan_path"]) if row["status"] == "done" else None,
+            }
             for row in tx.all(sql_look.EVERY_PLAN)
         ]
         dashes = [_dash(row) for row in tx.all(sql_dash.ACTIVE_DASHES)]
@@ -36,23 +39,18 @@ def _dash(row: Row) -> Data:
 
 
 def _claims(tx: Transaction) -> list[Data]:
-    gone = {
-        (row["plan_path"], row["step_anchor"])
-        for row in tx.all(sql_look.EVERY_HOLDER)
-        if holder.is_gone(row)
-    }
-    return [_claim(row, tx.now, gone) for row in tx.all(sql_look.EVERY_HELD_STEP)]
+    lost = hindsight.stale(tx)
+    rows = tx.all(sql_look.EVERY_HELD_STEP)
+    return [_claim(row, lost[row["plan_path"], row["anchor"]]) for row in rows]
 
 
-def _claim(row: Row, now: str, gone: set[tuple[str, str]]) -> Data:
-    lapsed = row["lease_expires_at"] < now
-    dead = (row["plan_path"], row["anchor"]) in gone
+def _claim(row: Row, lost: str | None) -> Data:
     fields = ("plan_path", "anchor", "title", "status", "claimed_by", "attempt")
     times = ("lease_expires_at", "heartbeat_at")
     return {
         **{field: row[field] for field in (*fields, *times)},
         # Why its holder has lost it, if so: such a claim is stale.
-        "stale": "expired" if lapsed else "gone" if dead else None,
+        "stale": lost,
     }
 
 
@@ -65,7 +63,8 @@ def _plan(
 ) -> Data:
     plan = row["plan_path"]
     counts = {each["status"]: each["items"] for each in items.get(plan, [])}
-    waiting = _waiting(parked.get(plan, []), claims.get(plan, []))
+    fields = ("anchor", "title", "parked_at", "park_reason")
+    waiting = [{field: each[field] for field in fields} for each in parked.get(plan, [])]
     held = [
         {field: value for field, value in claim.items() if field != "plan_path"}
         for claim in claims.get(plan, [])
@@ -92,14 +91,6 @@ def _plan(
         "claims": held,
         "parked": waiting,
     }
-
-
-def _waiting(parked: list[Row], claims: list[Data]) -> list[Data]:
-    """Who waits for a person: on its last attempt a step is at work until that is lost."""
-    at_work = {claim["anchor"] for claim in claims if claim["stale"] is None}
-    fields = ("anchor", "title", "parked_at", "park_reason")
-    free = [row for row in parked if row["anchor"] not in at_work]
-    return [{field: row[field] for field in fields} for row in free]
 
 
 def _grouped(rows: Iterable[Row]) -> dict[str, list[Row]]:

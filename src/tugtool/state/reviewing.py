@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tugtool.state import checklist, freeing, record
+from tugtool.state import checklist, freeing, hindsight, record
 from tugtool.state_errors import InvalidEntry
 from tugtool.store import sql, sql_records
 
@@ -18,7 +18,7 @@ ACCEPTED = "accepted by "
 
 
 def review(store: Store, plan: str | None = None) -> Data:
-    """Deferred items and parked steps, of one plan or of all that are not archived."""
+    """Deferred items, parked steps, done plans that were not approved; not of archived ones."""
     with store.read(plan) as tx:
         if plan is not None:
             record.plan_row(tx, plan)
@@ -27,14 +27,19 @@ def review(store: Store, plan: str | None = None) -> Data:
             rows = tx.all(sql.PLANS)
             plans = [row["plan_path"] for row in rows if row["status"] != "archived"]
         items = [_deferred(tx, row) for each in plans for row in _deferred_rows(tx, each)]
+        lost = hindsight.stale(tx)
         parked = [
-            _parked(tx, each, row)
+            _parked(tx, each, row, lost.get((each, row["anchor"])))
             for each in plans
             for row in tx.all(sql_records.STEPS_PARKED, plan=each)
+            # On its last attempt a step is at work, until that has come to nothing.
+            if lost.get((each, row["anchor"]), "") is not None
         ]
+        audits = [said for each in plans if (said := hindsight.audit(tx, each)) is not None]
     return {
         "deferred_items": items,
         "parked_steps": parked,
+        "audits": audits,
         "deferred_count": len(items),
         "parked_count": len(parked),
     }
@@ -141,7 +146,7 @@ def _deferred(tx: Transaction, row: Row) -> Data:
     }
 
 
-def _parked(tx: Transaction, plan: str, row: Row) -> Data:
+def _parked(tx: Transaction, plan: str, row: Row, lost: str | None) -> Data:
     anchor, number = row["anchor"], row["attempt"]
     last = tx.one(sql.ATTEMPT, plan=plan, anchor=anchor, number=number)
     return {
@@ -153,12 +158,14 @@ def _parked(tx: Transaction, plan: str, row: Row) -> Data:
         "claimed_by": row["claimed_by"],
         "attempts": number,
         "claims_without_progress": row["claims_without_progress"],
+        "last_failure": hindsight.last_failure(tx, plan, anchor),
         "last_attempt": {
             "number": number,
             "worktree": last["worktree"],
             "claimed_at": last["claimed_at"],
             "ended_at": last["ended_at"],
             "outcome": last["outcome"],
+            "stale": lost,
             "left": _left(tx, plan, anchor, last["claimed_at"]),
         },
     }

@@ -43,6 +43,7 @@ def explained(data: Facts, now: str) -> list[str]:
     if data["parent_anchor"] is not None and data["situation"] != "completed":
         sentences.append(f"It is a substep and is claimed with its step {data['parent_anchor']}.")
     sentences += _about_claim(data, now)
+    sentences += _about_failure(data, now)
     sentences += _about_waiting(data, now)
     if data["reopened"]:
         sent_back = data["reopened"]
@@ -103,6 +104,14 @@ def _about_claim(data: Facts, now: str) -> list[str]:
     if claims > 1 and data["parked_at"] is None:
         sentences.append(f"It was claimed {claims} times of at most {most} without progress.")
     return sentences
+
+
+def _about_failure(data: Facts, now: str) -> list[str]:
+    failure = data["last_failure"]
+    if failure is None or data["status"] == "completed":
+        return []
+    when = past(failure["at"], now)
+    return [f"Attempt {failure['attempt']} failed at {when}: {brief(failure['reason'])}."]
 
 
 def _about_waiting(data: Facts, now: str) -> list[str]:

@@ -68,6 +68,32 @@ select at, actor, detail
  limit 1
 """
 
+LAST_FAILURE = """
+select at, attempt, detail
+  from events
+ where plan_path = :plan and step_anchor = :anchor and kind = 'release'
+   and attempt = (
+         select max(number)
+           from attempts
+          where plan_path = :plan and step_anchor = :anchor and outcome = 'failed')
+ order by seq desc
+ limit 1
+"""
+
+# -- what was said of the whole --------------------------------------------------------
+
+LAST_COMPLETED = """
+select max(completed_at) from steps where plan_path = :plan and parent_anchor is null
+"""
+
+SAID_OF_ALL = """
+select step_anchor, kind, summary, recorded_at
+  from step_artifacts
+ where plan_path = :plan and kind in ('auditor_summary', 'escalation', 'note')
+   and recorded_at >= :since
+ order by id desc
+"""
+
 # -- statistics ------------------------------------------------------------------------
 
 ITEM_COUNTS = """

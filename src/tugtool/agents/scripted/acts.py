@@ -112,7 +112,10 @@ def _commit(played: Played, call: Call, act: Act, message: object) -> None:
     identity = ["-c", "user.name=Scripted", "-c", "user.email=scripted@example.invalid"]
     words = (["add", "--all"], [*identity, "commit", "--quiet", "-m", call.filled(str(message))])
     for each in words:
-        subprocess.run(["git", *each], cwd=played.worktree, stdin=subprocess.DEVNULL, check=True)
+        done = subprocess.run(["git", *each], cwd=played.worktree, stdin=subprocess.DEVNULL)
+        if done.returncode:
+            # Git has said why.
+            raise Failed(f"git {'add' if each[0] == 'add' else 'commit'} failed")
 
 
 def _noise(played: Played, call: Call, act: Act, text: object) -> None:

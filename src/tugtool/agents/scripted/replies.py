@@ -25,10 +25,21 @@ def answer(rule: Rule, call: Call, played: Played) -> bytes:
     if rule.get("rubbish"):
         words = RUBBISH if rule["rubbish"] is True else call.filled(str(rule["rubbish"]))
         return dress.spoken(form, prose + words, told).encode()
-    values = _changed(_default(call, played, rule), rule)
+    values = _changed(_default(call, played, rule), {**rule, "answer": _filled(call, rule)})
     if told and form in dress.BARE:
         values["usage"] = told
     return dress.dressed(form, values, prose, told).encode()
+
+
+def _filled(call: Call, rule: Rule) -> object:
+    def fill(value: object) -> object:
+        if isinstance(value, dict):
+            return {name: fill(each) for name, each in value.items()}
+        if isinstance(value, list):
+            return [fill(each) for each in value]
+        return call.filled(value) if isinstance(value, str) else value
+
+    return fill(rule.get("answer"))
 
 
 def _changed(values: Values, rule: Rule) -> Values:
