@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: What a person can say to an escalation.
 CHOICES = ("retry", "park", "stop")
 #: A signal that others have had by now has reached us too by then.
-_SIGNAL_SECONDS = 1.0
+_SIGNAL_SECONDS = 3.0
 #: A plan is read whole, whatever its size.
 _WHOLE = 1 << 30
 
@@ -134,11 +134,10 @@ class Run:
     def is_stopped_by(self, error: TugError) -> bool:
         """Whether what went wrong did so because the run is being stopped.
 
-        Ctrl-C reaches also the git that runs just now, and sometimes earlier than us.
+        Ctrl-C reaches also the git that runs just now, or only its hook, which then fails; and
+        sometimes earlier than us.
         """
-        status = error.facts.get("status")
-        killed = isinstance(error, GitFailed) and isinstance(status, int) and status < 0
-        return self.stopping.wait(_SIGNAL_SECONDS if killed else 0)
+        return self.stopping.wait(_SIGNAL_SECONDS if isinstance(error, GitFailed) else 0)
 
     def order_for(self, name: str, *, new_from: str | None = None) -> Order:
         """What a worker asks `worktree create` for; reserved for as long as this process runs.
