@@ -383,6 +383,37 @@ def test_a_step_claimed_again_gets_a_commit_of_its_own(bench):
     assert b.step("step-1")["commit_hash"] == b.head()
 
 
+@pytest.mark.parametrize("named", [True, False], ids=["by its hash", "unnamed"])
+def test_completing_the_step_by_hand_ends_what_its_commit_had_written_down(bench, named):
+    b = bench("1 t", "2")
+    b.ok("claim", "work")
+    made = b.commit_json("step-1").data["commit_hash"]
+    b.close("step-1")
+    b.ok("complete", "work", "step-1", *(["--commit", made] if named else []))
+    assert b.intents() == []
+    b.hold("step-2")
+    assert b.commit_json("step-2").codes == [], "no word of the earlier one"
+
+
+def test_completing_with_another_commit_leaves_what_was_written_down(bench):
+    b = bench("1 t")
+    b.ok("claim", "work")
+    b.commit_json("step-1")
+    b.close("step-1")
+    b.ok("complete", "work", "step-1", "--commit", "main")
+    assert len(b.intents()) == 1
+
+
+def test_a_completion_that_is_refused_leaves_what_was_written_down(bench):
+    b = bench("1 t")
+    b.ok("claim", "work")
+    made = b.commit_json("step-1").data["commit_hash"]
+    assert b.json("complete", "work", "step-1", "--commit", made).codes == ["E051"]
+    assert len(b.intents()) == 1
+    b.close("step-1")
+    assert b.done("step-1")["commit_hash"] == made
+
+
 def test_another_step_waits_until_the_earlier_one_is_completed(bench):
     b = bench("1 t", "2")
     b.ok("claim", "work")

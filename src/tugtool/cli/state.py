@@ -215,6 +215,7 @@ def state_complete(call: Call) -> Answer:
     plan = place.plan()
     commit = call.text("commit")
     full = _full_hash(place, commit) if commit is not None else None
+    written = _left_intent(place, plan, full)
     data = state.complete(
         place.store,
         plan,
@@ -224,6 +225,7 @@ def state_complete(call: Call) -> Answer:
         attempt=place.attempt(plan),
         commit=full,
         unknown_commit=commit if full is None else None,
+        intent_at=written,
         force_reason=reason,
     )
     again = " already" if data["already_completed"] else ""
@@ -243,6 +245,22 @@ def _force_reason(call: Call) -> str | None:
     if len(given) != 1:
         raise Usage("--force needs one reason: --reason TEXT", command="state complete")
     return given[0]
+
+
+def _left_intent(place: Place, plan: str, full: str | None) -> str | None:
+    """When it was written down that the commit would be made that this completes, if it was."""
+    if place.worktree == place.repo.root:
+        return None
+    from tugtool.store import sql_commit
+
+    with place.store.read(plan) as tx:
+        row = tx.first(sql_commit.COMMIT_INTENT, owner=place.owner)
+    if row is None or (row["plan_path"], row["step_anchor"]) != (plan, place.step()):
+        return None
+    from tugtool import intent
+    from tugtool.cli.commit import site
+
+    return str(row["created_at"]) if intent.ends_with(site(place, plan), row, full) else None
 
 
 def _full_hash(place: Place, commit: str) -> str | None:
