@@ -56,7 +56,7 @@ def _step(skill: Skill, step: dict[str, Any]) -> Moves:
     yield from skill.run("echo '[]'", "--complete-remaining", **step)
     message = MESSAGES[step["step_anchor"]]
     done = yield from _agent("committer", {**given, "message": message, **report})
-    if done["state_update_failed"]:
+    if not done["completed"]:
         raise Unscripted(f"the commit says {done}")
     return done
 
@@ -68,7 +68,8 @@ def _note(skill: Skill, kind: str, values: Mapping[str, Any]) -> Moves:
 
 def _audit(skill: Skill, step: Mapping[str, Any]) -> Moves:
     yield from skill.run("worktree sync", "--all", **step)
-    given = {name: step[name] for name in ("worktree_path", "plan_path", "step_anchor", "attempt")}
+    given = {name: step[name] for name in ("worktree_path", "plan_path")}
+    given.update(step_anchor=None, attempt=None)
     audit = yield from _agent("auditor", given)
     return (
         yield from skill.run(
