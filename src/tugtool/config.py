@@ -196,6 +196,11 @@ def client_directories() -> tuple[str, str]:
     return claude, codex
 
 
+def has_home(variable: str) -> bool:
+    """Whether somebody has said where a client keeps what is its own, by that name or by HOME."""
+    return any(os.environ.get(name) for name in ("HOME", variable))
+
+
 def plan_of_worker() -> str:
     """The plan that the caller works on (TUGCODE_PLAN), or nothing."""
     return os.environ.get("TUGCODE_PLAN", "")
