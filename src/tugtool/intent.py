@@ -194,7 +194,9 @@ def ends_with(site: Site, row: Row, commit: str | None) -> bool:
 
     `commit` is the one that the step is to be completed with, if that was said.
     """
-    if _busy(site, row) is not None:
+    locked = os.path.lexists(os.path.join(site.git_dir, "index.lock"))
+    if locked or _busy(site, row) is not None:
+        # Whoever takes it over puts that right as well.
         return False
     made = Intent.recorded(site, row).made(site)
     return made is not None and commit in (None, made.hash)

@@ -8,7 +8,7 @@ import sys
 from tugtool import files, holder, state
 from tugtool.cli.output import Answer, clean
 from tugtool.cli.place import Place, said
-from tugtool.errors import Unreadable, Usage, listing, quoted
+from tugtool.errors import TugError, Unreadable, Usage, listing, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -260,7 +260,12 @@ def _left_intent(place: Place, plan: str, full: str | None) -> str | None:
     from tugtool import intent
     from tugtool.cli.commit import site
 
-    return str(row["created_at"]) if intent.ends_with(site(place, plan), row, full) else None
+    try:
+        ends = intent.ends_with(site(place, plan), row, full)
+    except TugError:
+        # Git cannot say, or the worktree is gone; the step is done all the same.
+        return None
+    return str(row["created_at"]) if ends else None
 
 
 def _full_hash(place: Place, commit: str) -> str | None:
