@@ -71,11 +71,13 @@ def _audit(skill: Skill, step: Mapping[str, Any]) -> Moves:
     given = {name: step[name] for name in ("worktree_path", "plan_path")}
     given.update(step_anchor=None, attempt=None)
     audit = yield from _agent("auditor", given)
-    return (
-        yield from skill.run(
-            "state artifact", "auditor_summary", **{**step, **audit, "answer": audit}
-        )
-    )
+    said = {**step, **audit, "answer": audit}
+    kept = yield from skill.run("state artifact", "auditor_summary", **said)
+    # Leave for that comes with the skill: no rule of the project's allows it.
+    seen = yield bash(f"git -C {step['worktree_path']} remote")
+    if seen.failed:
+        raise Unscripted(f"the skill may not ask git: {seen.text}")
+    return kept
 
 
 def _agent(role: str, given: Mapping[str, Any]) -> Moves:
