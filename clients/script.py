@@ -56,7 +56,7 @@ def _step(skill: Skill, step: dict[str, Any]) -> Moves:
     yield from skill.run("echo '[]'", "--complete-remaining", **step)
     message = MESSAGES[step["step_anchor"]]
     done = yield from _agent("committer", {**given, "message": message, **report})
-    if done["state_update_failed"]:
+    if not done["completed"]:
         raise Unscripted(f"the commit says {done}")
     return done
 
@@ -68,13 +68,16 @@ def _note(skill: Skill, kind: str, values: Mapping[str, Any]) -> Moves:
 
 def _audit(skill: Skill, step: Mapping[str, Any]) -> Moves:
     yield from skill.run("worktree sync", "--all", **step)
-    given = {name: step[name] for name in ("worktree_path", "plan_path", "step_anchor", "attempt")}
+    given = {name: step[name] for name in ("worktree_path", "plan_path")}
+    given.update(step_anchor=None, attempt=None)
     audit = yield from _agent("auditor", given)
-    return (
-        yield from skill.run(
-            "state artifact", "auditor_summary", **{**step, **audit, "answer": audit}
-        )
-    )
+    said = {**step, **audit, "answer": audit}
+    kept = yield from skill.run("state artifact", "auditor_summary", **said)
+    # Leave for that comes with the skill: no rule of the project's allows it.
+    seen = yield bash(f"git -C {step['worktree_path']} remote")
+    if seen.failed:
+        raise Unscripted(f"the skill may not ask git: {seen.text}")
+    return kept
 
 
 def _agent(role: str, given: Mapping[str, Any]) -> Moves:

@@ -19,7 +19,7 @@ FIELDS = {
         "drift_assessment",
     ),
     "reviewer": ("plan_conformance", "issues", "recommendation"),
-    "committer": ("committed", "commit_hash", "state_update_failed"),
+    "committer": ("completed", "committed", "commit_hash", "state_update_failed"),
     "auditor": ("build_passed", "tests_passed", "cross_step_issues", "recommendation"),
     "integrator": ("pushed", "recommendation"),
 }
@@ -62,7 +62,12 @@ ANSWERS = {
         "issues": [{"severity": "minor", "description": "a name", "file": "a.py"}],
         "recommendation": "APPROVE",
     },
-    "committer": {"committed": True, "commit_hash": "ab" * 20, "state_update_failed": False},
+    "committer": {
+        "completed": True,
+        "committed": True,
+        "commit_hash": "ab" * 20,
+        "state_update_failed": False,
+    },
     "auditor": {
         "build_passed": True,
         "tests_passed": True,

@@ -90,7 +90,9 @@ def status_text(truth: Truth, text: str) -> None:
     stale, done, total = len(truth.stale()), standings["done"], len(truth.tops)
     assert (seen.plans, seen.at_work, seen.stale) == (1, standings["at work"], stale)
     assert (seen.done, seen.total, seen.percent) == (done, total, percent(done, total))
-    rows = {"at work": standings["at work"], "lost": stale, "parked": standings["parked"]}
+    # One that is parked as well is told of once.
+    lost = sum(truth.standing(top) != "parked" for top in truth.stale())
+    rows = {"at work": standings["at work"], "lost": lost, "parked": standings["parked"]}
     assert seen.rows == _filled(rows)
     named = {word: standings[word] for word in ("ready", "blocked")}
     deferred = truth.of_all("deferred")

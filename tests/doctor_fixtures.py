@@ -17,8 +17,10 @@ from worktree_fixtures import Yard
 LOOKING = (
     *("state show", "state why", "state diff", "state review", "worktree list", "version"),
     *("config", "init", "doctor", "worktree remove", "state restore", "list", "dash show"),
-    *("dash release", "state init"),
+    *("dash release", "state init", "plugin install"),
 )
+#: What comes back at once with the command behind it.
+AGAIN = "claude plugin uninstall tugplug@tugtool"
 DRY = ("state prune", "state reconcile", "merge", "worktree cleanup")
 OTHERS = ("git", "ls", "grep", "ps", "df", "date", "rmdir", "python3", "cd")
 #: Findings about the machine that the tests run on are no finding of a test.
@@ -129,6 +131,8 @@ def harmless(hint: str | None) -> None:
     """It is one command that exists, and looks, or repairs without harm."""
     if hint is None:
         return
+    if hint.startswith(AGAIN):
+        hint = hint.partition(" && ")[2]
     program, *words = shlex.split(hint)
     if program != "tugcode":
         assert program in OTHERS, hint

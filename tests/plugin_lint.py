@@ -62,6 +62,15 @@ OWNERS = ("state start", "state heartbeat", "state update", "state artifact", "s
 OWNERS += ("state release", "commit")
 #: What stands for a number; every other placeholder stands for a word.
 NUMBERS = ("{attempt}", "{n}")
+#: Lines that a skill names for the user, or by the way, and does not run as they stand.
+TOLD = {
+    "tugcode ...",
+    "tugcode commit",
+    "tugcode doctor",
+    "tugcode state review {plan_path}",
+    "tugcode state update {plan_path} {step_anchor} --batch --complete-remaining",
+    "tugcode validate --help",
+}
 FORCED = re.compile(r"--force\b|\breconcile\b|--no-verify\b|--drop-|--reopen-")
 
 
@@ -258,6 +267,33 @@ def skills_run_single_lines_for_programs(root: Path) -> Iterator[str]:
                 yield f"{named(root, path)}: `{line}` is no `tugcode ... --json`"
 
 
+def skills_may_run_what_they_run(root: Path) -> Iterator[str]:
+    """Nobody is there to be asked for leave: what a skill runs is among its allowed tools."""
+    for path in (root / PLUGIN).glob("skills/*/SKILL.md"):
+        keys, body = front(path)
+        leave = re.findall(r"Bash\(([^)]*):\*\)", keys.get("allowed-tools", ""))
+        inline = re.findall(r"`((?:tugcode|git|echo) [^`]*)`", body.replace("```", ""))
+        for line in (*blocks(body), *inline):
+            for part in line.partition(" <<< ")[0].split(" | "):
+                if part != "..." and not any(f"{part} ".startswith(f"{each} ") for each in leave):
+                    yield f"{named(root, path)}: `{part}` is not among its allowed tools"
+
+
+def skills_read_answers_for_programs(root: Path) -> Iterator[str]:
+    for path in (root / PLUGIN).glob("skills/*/SKILL.md"):
+        for line in command_lines(path.read_text()):
+            if " --json" not in line and line not in TOLD:
+                yield f"{named(root, path)}: `{line}` is not for programs"
+
+
+def drift_is_looked_for_where_it_is(root: Path) -> Iterator[str]:
+    """The main worktree's copy is what was agreed when it is another's that changed."""
+    path = root / PLUGIN / "skills/implement/SKILL.md"
+    for line in command_lines(path.read_text()):
+        if line.startswith("tugcode state diff") and "--worktree {worktree_path}" not in line:
+            yield f"{named(root, path)}: `{line}` compares another copy"
+
+
 def holders_say_who_they_are(root: Path) -> Iterator[str]:
     path = root / PLUGIN / "skills/implement/SKILL.md"
     for line in command_lines(
@@ -340,6 +376,9 @@ RULES = (
     links_lead_somewhere,
     commands_can_be_typed,
     skills_run_single_lines_for_programs,
+    skills_may_run_what_they_run,
+    skills_read_answers_for_programs,
+    drift_is_looked_for_where_it_is,
     holders_say_who_they_are,
     nothing_is_forced,
     codes_exist,

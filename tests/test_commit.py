@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 
@@ -381,6 +382,58 @@ def test_a_step_claimed_again_gets_a_commit_of_its_own(bench):
     assert "was left: its claim is over" in again.data["warnings"][0]
     assert len(b.commits()) == 2
     assert b.step("step-1")["commit_hash"] == b.head()
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["by its hash", "unnamed"])
+def test_completing_the_step_by_hand_ends_what_its_commit_had_written_down(bench, named):
+    b = bench("1 t", "2")
+    b.ok("claim", "work")
+    made = b.commit_json("step-1").data["commit_hash"]
+    b.close("step-1")
+    b.ok("complete", "work", "step-1", *(["--commit", made] if named else []))
+    assert b.intents() == []
+    b.hold("step-2")
+    assert b.commit_json("step-2").codes == [], "no word of the earlier one"
+
+
+def test_a_lock_that_a_killed_git_left_keeps_what_was_written_down(bench):
+    b = bench("1 t")
+    b.ok("claim", "work")
+    made = b.commit_json("step-1").data["commit_hash"]
+    b.close("step-1")
+    lock = os.path.join(b.git("rev-parse", "--absolute-git-dir").strip(), "index.lock")
+    open(lock, "x").close()
+    b.ok("complete", "work", "step-1", "--commit", made)
+    assert len(b.intents()) == 1
+
+
+def test_a_step_is_completed_though_its_worktree_is_gone_with_what_was_written_down(bench):
+    b = bench("1 t")
+    b.ok("claim", "work")
+    b.commit_json("step-1")
+    b.close("step-1")
+    shutil.rmtree(b.red)
+    b.ok("complete", "work", "step-1", "--worktree", b.red, at=b.repo.path)
+    assert len(b.intents()) == 1
+
+
+def test_completing_with_another_commit_leaves_what_was_written_down(bench):
+    b = bench("1 t")
+    b.ok("claim", "work")
+    b.commit_json("step-1")
+    b.close("step-1")
+    b.ok("complete", "work", "step-1", "--commit", "main")
+    assert len(b.intents()) == 1
+
+
+def test_a_completion_that_is_refused_leaves_what_was_written_down(bench):
+    b = bench("1 t")
+    b.ok("claim", "work")
+    made = b.commit_json("step-1").data["commit_hash"]
+    assert b.json("complete", "work", "step-1", "--commit", made).codes == ["E051"]
+    assert len(b.intents()) == 1
+    b.close("step-1")
+    assert b.done("step-1")["commit_hash"] == made
 
 
 def test_another_step_waits_until_the_earlier_one_is_completed(bench):

@@ -66,7 +66,9 @@ def test_a_plan_whose_text_was_changed_is_named_wherever_that_was(clinic):
     assert c.findings() == {}
     c.ok("state", "claim", "work", at=c.tree)
     (c.tree / KEY).write_text(text + "\nmore\n")
-    assert f"{KEY} in {c.tree} was changed" in c.one("plan-texts")["message"]
+    finding = c.one("plan-texts")
+    assert f"{KEY} in {c.tree} was changed" in finding["message"]
+    assert finding["hint"] == f"tugcode state diff {KEY} --worktree {c.tree}"
 
 
 def done_plan(c: Clinic) -> None:

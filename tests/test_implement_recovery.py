@@ -52,6 +52,9 @@ def test_a_plan_that_changed_meanwhile_is_a_persons_affair_at_once(play):
     assert "recovered" not in kinds(told)
     reasons = [each["reason"] for each in told if each["event"] == "escalated"]
     assert all(reason.startswith("State update failed due to plan drift.") for reason in reasons)
+    assert all(
+        "tugcode state diff .tugtool/tugplan-work.md --worktree " in reason for reason in reasons
+    )
     assert "--force" not in " ".join(reasons)
     assert len(play.artifacts("escalation")) == len(reasons) > 0
     assert play.held() == []

@@ -99,6 +99,22 @@ def test_the_commit_says_what_the_plan_and_the_coder_say(play):
     assert message.startswith("step-1: Part 1\n\nstep-1: done as scripted\n")
 
 
+@pytest.mark.parametrize(
+    ("line", "subject"),
+    [("`feat: a shelf`", "feat: a shelf"), ("N/A (verification only)", "step-1: Part 1")],
+)
+def test_the_plan_s_line_for_the_commit_counts_unless_it_says_that_there_is_none(
+    play, line, subject
+):
+    play = play("1 t")
+    play.repo.plan("work", f"{play.text}\n**Commit:** {line}\n")
+    play.repo.commit()
+    play.cast("coder", "reviewer")
+    assert play.run()[0] == 0
+    [commit] = play.commits("step-1")
+    assert git("log", "-1", "--format=%s", commit, cwd=play.root) == f"{subject}\n"
+
+
 def test_a_summary_with_trailers_of_ours_is_no_message(play):
     play = play("1 t")
     play.cast("coder", "reviewer")

@@ -32,6 +32,8 @@ BAD = {
     "allow is text": ('{"permissions": {"allow": "Bash"}}', "permissions.allow that is no list"),
     "a name twice": ('{"permissions": {}, "permissions": {"allow": []}}', "a name stands twice"),
     "deep": ("[" * 100_000, "is no JSON"),
+    "no number": ('{"a": NaN}', "is no JSON"),
+    "no end": ('{"a": [-Infinity]}', "is no JSON"),
     "cut off": ('{"permissions": {"allow": [', "is no JSON"),
 }
 
@@ -112,11 +114,62 @@ def test_a_directory_that_leads_out_of_the_repository_is_refused(repo, tugcode, 
     assert list((tmp_path / "home").iterdir()) == []
 
 
+@pytest.mark.parametrize("there", [True, False], ids=["a file", "nothing yet"])
+def test_a_file_that_leads_out_of_the_repository_is_refused(repo, tugcode, tmp_path, there):
+    target = tmp_path / "dotfiles.json"
+    if there:
+        target.write_text("{}")
+    (repo.path / ".claude").mkdir()
+    (repo.path / FILE).symlink_to(target)
+    done = _init(tugcode, repo)
+    assert done.codes == ["E073"]
+    [issue] = done.envelope()["issues"]
+    assert f"{repo.path / FILE} is outside the repository" in issue["message"]
+    assert issue["hint"] == f"ls -l {repo.path / FILE}"
+    assert (target.read_text() if target.exists() else None) == ("{}" if there else None)
+    assert not (repo.path / ".tugtool").exists()
+
+
+def test_a_link_to_another_file_of_the_repository_is_written_through(repo, tugcode):
+    repo.write({"shared.json": "{}"})
+    (repo.path / ".claude").mkdir()
+    (repo.path / FILE).symlink_to("../shared.json")
+    assert _init(tugcode, repo).status == 0
+    assert (repo.path / FILE).is_symlink()
+    assert "Bash(tugcode:*)" in (repo.path / "shared.json").read_text()
+
+
+def test_a_byte_order_mark_stays(repo, tugcode):
+    repo.write({FILE: ""})
+    (repo.path / FILE).write_bytes(b"\xef\xbb\xbf{}\n")
+    assert _init(tugcode, repo).status == 0
+    assert (repo.path / FILE).read_bytes().startswith(b"\xef\xbb\xbf{\n")
+    assert _init(tugcode, repo).data["claude"]["allow"] == []
+
+
+def test_settings_that_cannot_be_written_leave_nothing_half_made(repo, tugcode):
+    repo.write({".claude": "a file"})
+    done = _init(tugcode, repo)
+    assert done.codes == ["E074"]
+    assert not (repo.path / ".tugtool").exists()
+
+
+def test_what_was_written_before_a_failure_is_said(repo, tugcode):
+    repo.write({".tugtool": "a file"})
+    done = _init(tugcode, repo)
+    assert done.codes == ["E074"]
+    message = done.envelope()["issues"][0]["message"]
+    assert message.endswith("; .claude/settings.json has been written already")
+    assert (repo.path / FILE).exists()
+    assert not _init(tugcode, repo).envelope()["issues"][0]["message"].endswith("already")
+
+
 def test_check_says_that_rules_are_missing_and_writes_none(repo, tugcode):
     assert tugcode("-C", repo.path, "init").status == 0
     done = _init(tugcode, repo, "--check")
     assert done.codes == ["E009"]
-    assert done.envelope()["issues"][0]["facts"]["missing"] == [FILE]
+    [issue] = done.envelope()["issues"]
+    assert (issue["facts"]["missing"], issue["hint"]) == ([FILE], "tugcode init --claude")
     assert not (repo.path / FILE).exists()
     _init(tugcode, repo)
     assert _init(tugcode, repo, "--check").status == 0

@@ -137,6 +137,53 @@ def test_a_client_that_refuses_is_quoted_and_nothing_more_is_run(tugcode, client
     assert len(client.calls()) == 1
 
 
+MOVED = """
+echo "Error: marketplace 'tugtool' is already added from a different source; remove it" >&2
+printf '\\nStack backtrace:\\n   0: <unknown>\\n' >&2
+exit 1
+"""
+
+
+def test_a_refusal_names_the_client_that_was_meant_and_no_backtrace(tugcode, client):
+    client("codex", "printf 'no room\\n\\nStack backtrace:\\n   0: x\\n' >&2; exit 7")
+    done = tugcode("plugin", "install", "--client", "codex", "--json")
+    [issue] = done.envelope()["issues"]
+    assert issue["hint"] == "tugcode plugin install --client codex --dry-run"
+    assert issue["message"].endswith("no room")
+
+
+def test_codex_that_knows_another_place_is_told_how_it_lets_go_of_it(tugcode, client):
+    client("codex", MOVED)
+    done = tugcode("plugin", "install", "--client", "codex", "--json")
+    [issue] = done.envelope()["issues"]
+    assert issue["code"] == "E092"
+    assert issue["hint"] == (
+        "codex plugin marketplace remove tugtool && tugcode plugin install --client codex"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "own"), [("claude", "CLAUDE_CONFIG_DIR"), ("codex", "CODEX_HOME")]
+)
+@pytest.mark.parametrize("home", [None, ""])
+def test_without_a_home_nothing_is_installed_into_somebody_s(
+    tugcode, client, monkeypatch, tmp_path, name, own, home
+):
+    client(name)
+    for variable in ("HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    if home is not None:
+        monkeypatch.setenv("HOME", home)
+    done = tugcode("plugin", "install", "--client", name, "--json")
+    assert (done.status, done.codes) == (1, ["E093"])
+    [issue] = done.envelope()["issues"]
+    assert f"HOME is not set, and neither is {own}" in issue["message"]
+    assert not (tmp_path / "calls").exists()
+    assert tugcode("plugin", "install", "--client", name, "--dry-run").status == 0
+    monkeypatch.setenv(own, str(tmp_path))
+    assert tugcode("plugin", "install", "--client", name, "--json").data["installed"]
+
+
 def test_a_client_that_never_ends_is_stopped(tugcode, client, monkeypatch):
     monkeypatch.setattr(clients, "LIMIT_SECONDS", 0.2)
     client("claude", "exec sleep 1000")

@@ -1,5 +1,7 @@
 """The plugin keeps every rule, and every rule is shown to catch what it is about."""
 
+import json
+import re
 import shutil
 import subprocess
 import sys
@@ -8,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import plugin_lint as lint
+from agents_fixtures import INPUTS
+from tugtool.agents import contracts
 
 ROOT = Path(__file__).parent.parent
 WRITER = ROOT / "scripts" / "plugin.py"
@@ -100,6 +104,29 @@ PLANTED = [
     (lint.skills_run_single_lines_for_programs, PLAN, "init --json", "init --json \\", "one line"),
     (lint.skills_run_single_lines_for_programs, PLAN, "init --json", "init --json > x", "a file"),
     (lint.skills_run_single_lines_for_programs, PLAN, "tugcode init --json", "ls --json", "`ls"),
+    (
+        lint.skills_may_run_what_they_run,
+        IMPLEMENT,
+        " Bash(git -C:*)",
+        "",
+        "`git -C {worktree_path}",
+    ),
+    (lint.skills_may_run_what_they_run, IMPLEMENT, " Bash(echo:*)", "", "`echo '[]'` is not among"),
+    (lint.skills_may_run_what_they_run, PLAN, "tugcode list", "git log", "`git log --json`"),
+    (
+        lint.skills_read_answers_for_programs,
+        PLAN,
+        "diff {plan_path} --json",
+        "diff x",
+        "diff x` is",
+    ),
+    (
+        lint.drift_is_looked_for_where_it_is,
+        IMPLEMENT,
+        "state diff {plan_path} --worktree {worktree_path}",
+        "state diff {plan_path}",
+        "compares another copy",
+    ),
     (lint.holders_say_who_they_are, IMPLEMENT, " --attempt {attempt}", "", "which attempt"),
     (lint.nothing_is_forced, CODER, "# Coder", "Then `tugcode merge x --force`.", "forces"),
     (lint.nothing_is_forced, CODER, "# Coder", "Then use --force.", "not forbidden"),
@@ -156,6 +183,42 @@ def test_a_prompt_that_was_edited_in_the_plugin_alone_is_noticed(copy):
 def test_there_are_enough_command_lines_for_the_rules_to_mean_something():
     lines = [line for path in lint.written(ROOT) for line in lint.command_lines(path.read_text())]
     assert len(lines) > 50
+
+
+def test_the_commit_is_judged_by_completed_and_every_refusal_has_its_row():
+    text = (ROOT / IMPLEMENT).read_text()
+    table = text.split("\n## 6. Commit\n")[1].split("\n### ")[0]
+    rows = re.findall(r"^\| (.*?) \|", table, re.MULTILINE)
+    assert rows == [
+        *("answer", "`completed: true`"),
+        "`completed: false` and `state_update_failed: true`",
+        *("E076", "E081", "E080", "exit status 4, E049, E060"),
+    ]
+    assert "begins with `N/A`, anchor and\ntitle" in table
+
+
+def test_what_the_implement_skill_sends_is_what_the_contracts_take():
+    text = (ROOT / IMPLEMENT).read_text()
+    [found] = re.findall(r"`findings` set to `(\{.*?\})` and", text)
+    given = {**INPUTS["coder"], "findings": json.loads(found)}
+    assert contracts.input_problems("coder", given) == []
+    # The auditor's and the integrator's contracts say: none, it is about the whole plan.
+    last = text.split("\n## 7. When every step is completed\n")[1].split("\n## ")[0]
+    assert last.count("`step_anchor` and `attempt` as `null`") == 2
+    for role in ("auditor", "integrator"):
+        fields = contracts.schema(role, of_input=True)["properties"]
+        assert fields["step_anchor"]["description"].startswith("none: ")
+    assert "the coder, with the `step_anchor` and `attempt` of 2" in last
+    assert "`cross_step_issues`" in (ROOT / CODER).read_text()
+
+
+def test_a_refused_commit_is_an_answer_that_the_committer_s_contract_takes():
+    text = (ROOT / "tugplug/agents/committer-agent.md").read_text()
+    refused = {"completed": False, "committed": False, "commit_hash": None}
+    refused |= {"state_update_failed": False, "error_code": "E076", "warnings": ["no"]}
+    assert contracts.problems("committer", refused) == []
+    for name in ("completed", "commit_hash", "state_update_failed", "error_code", "warnings"):
+        assert f"`{name}`" in text.split("\n## When it fails\n")[1].split("\n## ")[0]
 
 
 def test_the_implement_skill_recovers_by_reason_and_closes_only_what_was_approved():

@@ -149,7 +149,7 @@ def test_the_implement_skill_carries_a_plan_out_line_by_line(books):
     assert begin(session) == "step-2"
     work(session)
     session.do("<<<", "deferred")
-    assert session.do("tugcode commit")["completed"]
+    put_the_plan_back(session, made["base_branch"])
     # A session that is given up, and another that takes its place.
     assert begin(session) == "step-3"
     session.do("--kind escalation", reason="the reviewer asks for a person")
@@ -177,6 +177,23 @@ def test_the_implement_skill_carries_a_plan_out_line_by_line(books):
     session.do("auditor_summary", answer=audit, **audit)
     assert session.left() == set()
     check_record(session)
+
+
+def put_the_plan_back(session: Session, base: str) -> None:
+    """Drift: an agent has edited the plan, and it was committed with the work."""
+    copy = Path(str(session.values["worktree_path"])) / str(session.values["plan_path"])
+    copy.write_text(PLAN.replace("on a phone", "in a browser"))
+    failed = session.do("tugcode commit")
+    assert (failed["completed"], failed["state_failure_reason"]) == (False, "drift")
+    assert "+- [ ] A person opens it in a browser" in session.do("state diff")["diff"]
+    section = session.text.split("\n### Drift\n")[1].split("\n## ")[0]
+    restore, record = re.findall(r"`(git -C [^`]*)`", section)
+    session.print(restore, base_branch=base)
+    assert not session.do("state diff")["changed"]
+    session.print(record)
+    done = session.do("tugcode commit")
+    assert (done["completed"], done["commit_hash"]) == (True, failed["commit_hash"])
+    assert session.print("git -C {worktree_path} status --short") == ""
 
 
 def open_items(session: Session) -> list[str]:

@@ -185,13 +185,28 @@ def test_a_plan_without_a_state_has_nothing_to_compare_with(desk):
 def test_drift_points_at_the_difference(half):
     write(half, draw(*AFTER))
     hint = f"tugcode state diff {KEY}"
-    refused = half.json("claim", "work")
+    refused = half.json("claim", "work", "--worktree", half.repo.path)
     assert (refused.codes, refused.envelope()["issues"][0]["hint"]) == (["E048"], hint)
     shown = half.json("show", "work")
     assert (shown.codes, shown.envelope()["issues"][0]["hint"]) == (["W102"], hint)
     again = half.text("init", "work")
     assert again.out == (f"{KEY} was recorded before; its file has changed since ({hint})\n")
     assert half.ok("init", "work")["drift"]
+
+
+def test_drift_in_a_worktree_points_at_the_copy_that_was_changed(half):
+    (half.red / KEY).parent.mkdir(exist_ok=True)
+    (half.red / KEY).write_text(draw(*AFTER))
+    for words in (["claim", "work"], ["complete", "work", "step-2"]):
+        refused = half.json(*words, "--worktree", half.red, at=half.repo.path)
+        [issue] = refused.envelope()["issues"]
+        assert (issue["code"], issue["hint"]) == (
+            "E048",
+            f"tugcode state diff {KEY} --worktree {half.red}",
+        )
+    # Typed at the top it shows what was changed there, and not the main one's copy.
+    assert half.ok("diff", "work", "--worktree", half.red, at=half.repo.path)["changed"]
+    assert not half.ok("diff", "work", at=half.repo.path)["changed"]
 
 
 # -- init --force -----------------------------------------------------------------------

@@ -3,7 +3,8 @@
 TugError
 ├── PluginMissing  E090  this installation has no plugin in it
 ├── ClientMissing  E091  the client to be pointed at the plugin is not installed
-└── ClientRefused  E092  the client did not take the plugin
+├── ClientRefused  E092  the client did not take the plugin
+└── HomeUnknown    E093  nobody has said whose client it is
 """
 
 from __future__ import annotations
@@ -43,11 +44,29 @@ class ClientRefused(TugError):
 
     code = "E092"
 
-    def __init__(self, command: str, *, status: int | None, said: str) -> None:
+    def __init__(
+        self, client: str, command: str, *, status: int | None, said: str, mend: str | None = None
+    ) -> None:
         how = "did not end in time" if status is None else f"ended with status {status}"
+        again = f"tugcode plugin install --client {client}"
         super().__init__(
             f"`{command}` {how}: {said or 'it printed nothing'}",
-            hint="tugcode plugin install --dry-run",
+            hint=f"{mend} && {again}" if mend else f"{again} --dry-run",
+            client=client,
             command=command,
             status=status,
+        )
+
+
+class HomeUnknown(TugError):
+    """It would go into the home that the system knows, which may be somebody else's."""
+
+    code = "E093"
+
+    def __init__(self, client: str, variable: str) -> None:
+        super().__init__(
+            f"HOME is not set, and neither is {variable}: {client} would install the plugin into "
+            "whatever home the system has for this user; set one of them, and run this again",
+            hint=f"tugcode plugin install --client {client} --dry-run",
+            client=client,
         )

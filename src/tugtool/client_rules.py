@@ -6,12 +6,13 @@ order, and rules are added where they belong.
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 from json.decoder import JSONDecodeError, JSONDecoder
 
 from tugtool import files
-from tugtool.errors import OutsideRepository
+from tugtool.errors import OutsideRepository, quoted
 from tugtool.guard import rules
 from tugtool.role_errors import BadClientSettings
 
@@ -53,9 +54,11 @@ def init(repo: Repository, *, check: bool = False) -> Added:
     """Add the rules that are missing (or, with `check`, only look)."""
     path = os.path.join(repo.root, FILE)
     above = os.path.dirname(path)
-    if os.path.realpath(above) != above and os.path.lexists(above):
-        raise OutsideRepository(above, root=repo.root)
-    text = _text(path)
+    for each in (above, path):
+        # What a link leads to may be somebody's for all of their projects.
+        if not os.path.realpath(each).startswith(os.path.join(repo.root, "")):
+            raise OutsideRepository(each, root=repo.root, hint=f"ls -l {quoted(each)}")
+    mark, text = _text(path)
     missing = _missing(_value("{}" if text is None else text))
     added = Added(text is None, missing)
     if added and not check:
@@ -63,19 +66,22 @@ def init(repo: Repository, *, check: bool = False) -> Added:
         made = _joined("{}\n" if text is None else text, missing)
         # What was read again is what was meant, or nothing is written.
         assert not any(_missing(_value(made)).values())
-        files.replace(path, made.encode())
+        files.replace(path, mark + made.encode())
     return added
 
 
-def _text(path: str) -> str | None:
-    if not os.path.lexists(path):
-        return None
-    return files.text(FILE, files.read(path)) or None
+def _text(path: str) -> tuple[bytes, str | None]:
+    """What stands in the file, if anything does, and the byte order mark before it."""
+    if not os.path.exists(path):
+        return b"", None
+    data = files.read(path)
+    mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
+    return mark, files.text(FILE, data) or None
 
 
 def _value(text: str) -> dict[str, Any]:
     try:
-        value = json.loads(text, object_pairs_hook=_once)
+        value = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         line = error.lineno if isinstance(error, JSONDecodeError) else None
         raise BadClientSettings(FILE, f"is no JSON: {error}", line=line) from error
@@ -95,6 +101,11 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made) != len(pairs):
         raise ValueError("a name stands twice in the same object")
     return made
+
+
+def _no_number(word: str) -> None:
+    # Python reads them; JSON has none.
+    raise ValueError(f"{word} is no number")
 
 
 def _missing(value: dict[str, Any]) -> dict[str, list[str]]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 
-from tugtool import child
-from tugtool.client_errors import ClientMissing, ClientRefused, PluginMissing
+from tugtool import child, config
+from tugtool.client_errors import ClientMissing, ClientRefused, HomeUnknown, PluginMissing
 from tugtool.errors import CannotRun, quoted
 from tugtool.streams import Streams
 
@@ -32,6 +32,12 @@ COMMANDS = {
         ("codex", "plugin", "add", f"{PLUGIN}@{MARKETPLACE}"),
     ),
 }
+#: What says where a client keeps what is its own, instead of HOME.
+HOMES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"}
+#: How Codex says that it knows the marketplace, at another place; and what it says below.
+_ELSEWHERE = "already added from a different source"
+_LET_GO = f"codex plugin marketplace remove {MARKETPLACE}"
+_BACKTRACE = "Stack backtrace:"
 #: Clients start slowly, and some look for news of themselves first.
 LIMIT_SECONDS = 120.0
 #: Of what a client says, as much is told.
@@ -61,6 +67,8 @@ def commands(client: str) -> list[list[str]]:
 
 def install(client: str, *, cwd: str) -> Iterator[tuple[str, str]]:
     """Run them one after the other; each with what the client said."""
+    if not config.has_home(HOMES[client]):
+        raise HomeUnknown(client, HOMES[client])
     for words in commands(client):
         line = " ".join(map(quoted, words))
         try:
@@ -72,8 +80,9 @@ def install(client: str, *, cwd: str) -> Iterator[tuple[str, str]]:
             )
         except CannotRun as error:
             raise ClientMissing(client) from error
-        said = done.out.text().strip()
+        said = done.out.text().partition(_BACKTRACE)[0].strip()
         if done.timed_out or done.status:
             status = None if done.timed_out else done.status
-            raise ClientRefused(line, status=status, said=said)
+            mend = _LET_GO if _ELSEWHERE in said else None
+            raise ClientRefused(client, line, status=status, said=said, mend=mend)
         yield line, said

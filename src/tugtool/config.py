@@ -202,12 +202,17 @@ def role() -> str | None:
     return os.environ.get("TUGCODE_ROLE")
 
 
-def client_directories() -> list[str]:
-    """Where agent clients keep their plugins."""
+def client_directories() -> tuple[str, str]:
+    """Where Claude Code and Codex keep what is theirs."""
     home = os.path.expanduser("~")
     claude = os.environ.get("CLAUDE_CONFIG_DIR", "") or os.path.join(home, ".claude")
     codex = os.environ.get("CODEX_HOME", "") or os.path.join(home, ".codex")
-    return [os.path.join(claude, "plugins"), os.path.join(codex, "plugins")]
+    return claude, codex
+
+
+def has_home(variable: str) -> bool:
+    """Whether somebody has said where a client keeps what is its own, by that name or by HOME."""
+    return any(os.environ.get(name) for name in ("HOME", variable))
 
 
 def plan_of_worker() -> str:

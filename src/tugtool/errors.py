@@ -142,10 +142,10 @@ class NotInitialised(RepositoryError):
 
     code = "E009"
 
-    def __init__(self, root: str, *, missing: Sequence[str]) -> None:
+    def __init__(self, root: str, *, missing: Sequence[str], command: str = "tugcode init") -> None:
         super().__init__(
             f"{root} is not set up for Tugtool; missing: {', '.join(missing)}",
-            hint="tugcode init",
+            hint=command,
             missing=list(missing),
         )
 
@@ -306,9 +306,9 @@ class OutsideRepository(FileError):
 
     code = "E073"
 
-    def __init__(self, path: str, *, root: str) -> None:
+    def __init__(self, path: str, *, root: str, hint: str = "tugcode list") -> None:
         super().__init__(
-            f"{path} is outside the repository {root}", hint="tugcode list", file=path, root=root
+            f"{path} is outside the repository {root}", hint=hint, file=path, root=root
         )
 
 

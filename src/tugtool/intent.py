@@ -85,6 +85,21 @@ class Intent:
     @classmethod
     def taken_over(cls, site: Site, row: Row) -> Intent:
         """What was found, now ours alone; E080 if its process still runs."""
+        found = cls.recorded(site, row)
+        pid = _busy(site, row)
+        if pid is not None or not found._change(site, lingering.process(os.getpid())):
+            reason = f"has another commit under way, for {found.anchor}"
+            raise CommitRefused(site.top, reason, anchor=found.anchor, pid=pid)
+        staging = tree.staging(site.git_dir)
+        if staging.is_left():
+            staging.end()
+        elif site.note.is_there():
+            _unlock(site)
+        return found
+
+    @classmethod
+    def recorded(cls, site: Site, row: Row) -> Intent:
+        """As it was written down."""
         import json  # Only after a crash.
 
         detail = json.loads(row["detail"])
@@ -97,16 +112,6 @@ class Intent:
             change=log.Change.recorded(site.top, detail["log"]),
         )
         found.created_at, found._seen = row["created_at"], row["detail"]
-        # The process itself, or the git that it started and that was not killed with it.
-        staging = tree.staging(site.git_dir)
-        pid = lingering.running(detail["process"]) or site.note.running() or staging.busy()
-        if pid is not None or not found._change(site, lingering.process(os.getpid())):
-            reason = f"has another commit under way, for {found.anchor}"
-            raise CommitRefused(site.top, reason, anchor=found.anchor, pid=pid)
-        if staging.is_left():
-            staging.end()
-        elif site.note.is_there():
-            _unlock(site)
         return found
 
     def record(self, tx: Transaction, site: Site) -> None:
@@ -184,6 +189,32 @@ class Intent:
         return jsontext.encode(facts)
 
 
+def ends_with(site: Site, row: Row, commit: str | None) -> bool:
+    """Whether it ends when its step does: its commit stands, and nobody is at it any more.
+
+    `commit` is the one that the step is to be completed with, if that was said.
+    """
+    locked = os.path.lexists(os.path.join(site.git_dir, "index.lock"))
+    if locked or _busy(site, row) is not None:
+        # Whoever takes it over puts that right as well.
+        return False
+    made = Intent.recorded(site, row).made(site)
+    return made is not None and commit in (None, made.hash)
+
+
+def _busy(site: Site, row: Row) -> int | None:
+    """The process that is at it, or the git that it started and that was not killed with it."""
+    running = lingering.running(_process(row))
+    return running or site.note.running() or tree.staging(site.git_dir).busy()
+
+
+def _process(row: Row) -> Mapping[str, object] | None:
+    import json
+
+    process: Mapping[str, object] | None = json.loads(row["detail"])["process"]
+    return process
+
+
 def _unlock(site: Site) -> None:
     """Take away the lock of the git that was killed as it committed; such locks name nobody."""
     lock = os.path.join(site.git_dir, "index.lock")
@@ -206,6 +237,4 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 def is_running(row: Row) -> bool:
     """Whether the process that wrote an intent of a commit is another, and still at it."""
-    import json
-
-    return lingering.running(json.loads(row["detail"])["process"]) is not None
+    return lingering.running(_process(row)) is not None

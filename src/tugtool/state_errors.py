@@ -97,11 +97,21 @@ class PlanChanged(StateError):
 
     code = "E048"
 
-    def __init__(self, plan: str, *, file: str, agreed: str, found: str | None) -> None:
+    def __init__(
+        self,
+        plan: str,
+        *,
+        file: str,
+        agreed: str,
+        found: str | None,
+        worktree: str | None = None,
+    ) -> None:
         what = "has changed since" if found else "is gone since"
+        # Somebody who stands elsewhere would compare another copy, and see nothing.
+        where = f" --worktree {quoted(worktree)}" if worktree else ""
         super().__init__(
             f"{file} {what} the plan was initialised",
-            hint=f"tugcode state diff {quoted(plan)}",
+            hint=f"tugcode state diff {quoted(plan)}{where}",
             file=file,
             plan=plan,
             agreed_hash=agreed,

@@ -33,13 +33,13 @@ def commit(call: Call) -> Answer:
     )
     plan = place.plan()
     attempt = place.attempt(plan)
-    data = operation.commit(_site(place, plan), plan, place.step(), work, attempt=attempt)
+    data = operation.commit(site(place, plan), plan, place.step(), work, attempt=attempt)
     issues: Sequence[Data] = data.pop("issues")  # type: ignore[assignment]  # of that type
     answer = said(data, _text(data), issues)
     return answer if data["state_update_failed"] else place.backed_up(answer)
 
 
-def _site(place: Place, plan: str) -> Site:
+def site(place: Place, plan: str) -> Site:
     """The linked worktree whose work it is."""
     top = place.worktree
     if top == place.repo.root:

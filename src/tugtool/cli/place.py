@@ -90,7 +90,8 @@ class Place:
         for top in (self.worktree, self.repo.root):
             path = os.path.join(top, plan)
             if os.path.lexists(path):
-                return PlanCopy(path, signature=_signature(path), read=_reader(path))
+                at = top if top != self.repo.root else None
+                return PlanCopy(path, signature=_signature(path), read=_reader(path), worktree=at)
         return PlanCopy(os.path.join(self.repo.root, plan))
 
     def backed_up(self, answer: Answer, *, pending: bool = False) -> Answer:

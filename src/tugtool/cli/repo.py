@@ -8,7 +8,7 @@ import sys
 from tugtool import __version__, config, git, repository
 from tugtool.cli import output
 from tugtool.cli.output import Answer, clean
-from tugtool.errors import NotInitialised
+from tugtool.errors import NotInitialised, TugError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,15 +26,19 @@ def init(call: Call) -> Answer:
 
     repo = repository.discover(call.cwd)
     check = call.flag("check")
-    if call.flag("claude"):
-        # What cannot be added to is found before anything is made.
-        _rules(repo, check=True)
-    report = operation.init(repo, check=check)
-    missing = [name for name, was_missing in report.items() if was_missing]
+    # A person's file first: it is what may not be as it must, and then nothing is made.
     added = _rules(repo, check=check) if _wants_rules(call, repo) else None
-    lacking = [*missing, added["file"]] if added and _any(added) else missing
-    if check and lacking:
-        raise NotInitialised(repo.root, missing=lacking)
+    changed = [added["file"]] if added and _any(added) else []
+    try:
+        report = operation.init(repo, check=check)
+    except TugError as error:
+        if changed and not check:
+            error.message += f"; {changed[0]} has been written already"
+        raise
+    missing = [name for name, was_missing in report.items() if was_missing]
+    if check and (missing or changed):
+        command = "tugcode init --claude" if changed else "tugcode init"
+        raise NotInitialised(repo.root, missing=[*missing, *changed], command=command)
     data = {
         "root": repo.root,
         "created": missing,

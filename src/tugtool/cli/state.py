@@ -8,7 +8,7 @@ import sys
 from tugtool import files, holder, state
 from tugtool.cli.output import Answer, clean
 from tugtool.cli.place import Place, said
-from tugtool.errors import Unreadable, Usage, listing, quoted
+from tugtool.errors import TugError, Unreadable, Usage, listing, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -215,6 +215,7 @@ def state_complete(call: Call) -> Answer:
     plan = place.plan()
     commit = call.text("commit")
     full = _full_hash(place, commit) if commit is not None else None
+    written = _left_intent(place, plan, full)
     data = state.complete(
         place.store,
         plan,
@@ -224,6 +225,7 @@ def state_complete(call: Call) -> Answer:
         attempt=place.attempt(plan),
         commit=full,
         unknown_commit=commit if full is None else None,
+        intent_at=written,
         force_reason=reason,
     )
     again = " already" if data["already_completed"] else ""
@@ -243,6 +245,27 @@ def _force_reason(call: Call) -> str | None:
     if len(given) != 1:
         raise Usage("--force needs one reason: --reason TEXT", command="state complete")
     return given[0]
+
+
+def _left_intent(place: Place, plan: str, full: str | None) -> str | None:
+    """When it was written down that the commit would be made that this completes, if it was."""
+    if place.worktree == place.repo.root:
+        return None
+    from tugtool.store import sql_commit
+
+    with place.store.read(plan) as tx:
+        row = tx.first(sql_commit.COMMIT_INTENT, owner=place.owner)
+    if row is None or (row["plan_path"], row["step_anchor"]) != (plan, place.step()):
+        return None
+    from tugtool import intent
+    from tugtool.cli.commit import site
+
+    try:
+        ends = intent.ends_with(site(place, plan), row, full)
+    except TugError:
+        # Git cannot say, or the worktree is gone; the step is done all the same.
+        return None
+    return str(row["created_at"]) if ends else None
 
 
 def _full_hash(place: Place, commit: str) -> str | None:

@@ -11,7 +11,8 @@ import sys
 
 from tugtool import __version__, child, config, files, jsontext
 from tugtool.doctor.finding import error, warning
-from tugtool.errors import CannotRun, TugError, quoted
+from tugtool.doctor.installed import PLUGIN, copies
+from tugtool.errors import CannotRun, TugError
 from tugtool.streams import Streams
 
 TYPE_CHECKING = False
@@ -19,20 +20,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tugtool.doctor.finding import Finding
+    from tugtool.doctor.installed import Copy
     from tugtool.doctor.patient import Patient
 
-PLUGIN = "tugplug"
 HOOK = ("hook", "pre-tool-use")
 #: A client waits for ten; and whoever has to wait so long may as well be told.
 LIMIT_SECONDS = 10.0
-#: Clients keep plugins a few directories below their own.
-_DEEPEST = 6
 _LOOK = "tugcode version"
-#: What must be blocked, and what must not.
-_PROBES = (
-    ("Write", 2, "does not block a reviewer that writes a file"),
-    ("Read", 0, "blocks a reviewer that reads a file"),
+_NOT_FOUND = (
+    "cannot be run, since there is no tugcode on the PATH: put it there for the client; until then "
+    "agents there are not guarded"
 )
+#: What must be blocked, and what must not; and what that means.
+_PROBES = (
+    ("Write", 2, "does not block a reviewer that writes a file", "agents are not guarded"),
+    ("Read", 0, "blocks a reviewer that reads a file", "agents can do nothing"),
+)
+
+
+class Broken(Exception):
+    """Of a client's copy of the plugin, what a client would have to run is not there."""
 
 
 def guard(patient: Patient) -> Iterator[Finding]:
@@ -41,20 +48,36 @@ def guard(patient: Patient) -> Iterator[Finding]:
     problem = _problem(own, patient.repo.root)
     if problem is not None:
         yield error(f"the guard of this installation {problem}", hint=_LOOK)
-    installed = sorted(set(hooks(config.client_directories())))
-    if not installed:
+    found = copies(patient.repo.root)
+    if not found:
         return
     yield from _found(patient.repo.root)
-    for file, command in installed:
-        problem = _problem(("/bin/sh", "-c", command), patient.repo.root)
+    for copy in found:
+        yield from _of_client(copy, patient.repo.root)
+
+
+def _of_client(copy: Copy, root: str) -> Iterator[Finding]:
+    """Whether a client's copy of the plugin is whole, its hook holds, and it is of this version."""
+    try:
+        commands = _commands(copy)
+    except Broken as broken:
+        said = f"{copy.client} has the plugin, and {broken}: agents there are not guarded"
+        yield error(said, hint=copy.anew())
+        return
+    for command in commands:
+        problem = _problem(("/bin/sh", "-c", command), root)
         if problem is not None:
-            said = f"the hook `{command}` of {file} {problem}: agents there are not guarded"
-            yield error(said, hint=f"ls -l {quoted(file)}")
+            # If it runs what it should, not the copy is at fault, but the command that is found.
+            hint = _LOOK if command == " ".join(("tugcode", *HOOK)) else copy.anew()
+            yield error(f"the hook `{command}` of {copy.hooks} {problem}", hint=hint)
+    if copy.version not in (None, __version__):
+        said = f"{copy.client} has the plugin of version {copy.version}, and this is {__version__}"
+        yield warning(said, hint=copy.install())
 
 
 def _problem(argv: tuple[str, ...], cwd: str) -> str | None:
     """What is wrong with a hook, if anything is."""
-    for tool, wanted, otherwise in _PROBES:
+    for tool, wanted, otherwise, so in _PROBES:
         call = {
             "hook_event_name": "PreToolUse",
             "session_id": "doctor",
@@ -65,10 +88,10 @@ def _problem(argv: tuple[str, ...], cwd: str) -> str | None:
         }
         status = _status(argv, cwd, jsontext.encode(call).encode())
         if status == 127:
-            return "cannot be run: there is no tugcode on the PATH"
+            return _NOT_FOUND
         if status != wanted:
             ended = "took too long" if status is None else f"ended with status {status}"
-            return f"{otherwise}: it {ended}"
+            return f"{otherwise}: it {ended}; {so}"
     return None
 
 
@@ -99,36 +122,23 @@ def _found(cwd: str) -> Iterator[Finding]:
         yield warning(told, hint=_LOOK)
 
 
-def hooks(directories: list[str]) -> Iterator[tuple[str, str]]:
-    """Every hook of the plugin's that a client has: its file, and its command."""
-    for directory in directories:
-        for place in _plugins(directory, 0):
-            file = os.path.join(place, "hooks", "hooks.json")
-            yield from ((file, command) for command in _commands(file))
-
-
-def _plugins(directory: str, depth: int) -> Iterator[str]:
-    """Where a plugin of our name is, below a directory of a client's."""
-    try:
-        with os.scandir(directory) as entries:
-            inside = [entry.path for entry in entries if entry.is_dir()]
-    except OSError:
-        return
-    if os.path.isfile(os.path.join(directory, "hooks", "hooks.json")):
-        if PLUGIN in directory.split("/"):
-            yield directory
-    elif depth < _DEEPEST:
-        for path in inside:
-            yield from _plugins(path, depth + 1)
-
-
-def _commands(file: str) -> Iterator[str]:
+def _commands(copy: Copy) -> list[str]:
+    """What the client runs before it uses a tool; or the refusal that says why it runs nothing."""
+    file = copy.hooks
+    if not os.path.lexists(file):
+        raise Broken(f"{file} is not there")
     try:
         value = jsontext.decode(files.text(file, files.read(file)))
-    except (TugError, ValueError):
-        value = None
+    except (TugError, ValueError) as problem:
+        raise Broken(f"{file} cannot be read as JSON") from problem
     every = value.get("hooks") if isinstance(value, dict) else None
-    before = every.get("PreToolUse") if isinstance(every, dict) else None
-    for entry in before if isinstance(before, list) else [{"hooks": [{"command": "false"}]}]:
-        for hook in entry.get("hooks", []):
-            yield str(hook.get("command"))
+    entries = every.get("PreToolUse") if isinstance(every, dict) else None
+    found = [
+        hook["command"]
+        for entry in (entries if isinstance(entries, list) else [])
+        for hook in (entry.get("hooks") if isinstance(entry, dict) else None) or []
+        if isinstance(hook, dict) and isinstance(hook.get("command"), str)
+    ]
+    if not found:
+        raise Broken(f"{file} names no command to run before a tool is used")
+    return found

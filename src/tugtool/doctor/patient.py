@@ -135,4 +135,8 @@ class Patient:
         path = next((each for each in paths if os.path.lexists(each)), None)
         if path is None:
             return PlanCopy(paths[0])
-        return PlanCopy(path, read=lambda: fingerprint.of(files.read(path, max_bytes=1 << 30)))
+        return PlanCopy(
+            path,
+            read=lambda: fingerprint.of(files.read(path, max_bytes=1 << 30)),
+            worktree=top if path == paths[0] and top != self.repo.root else None,
+        )

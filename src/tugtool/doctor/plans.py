@@ -57,11 +57,12 @@ def changed(patient: Patient) -> Iterator[Finding]:
         key = str(plan["plan_path"])
         tops = [patient.repo.root, *(patient.top_of(row["path"]) for row in trees)]
         for top in tops:
-            path = top and os.path.join(top, key)
-            if path and os.path.lexists(path) and _hash(path) != plan["plan_hash"]:
+            path = os.path.join(top, key) if top else ""
+            if top and os.path.lexists(path) and _hash(path) != plan["plan_hash"]:
                 where = "" if top == patient.repo.root else f" in {top}"
                 said = f"{key}{where} was changed since its execution began; claims are refused"
-                yield warning(said, hint=f"tugcode state diff {quoted(key)}")
+                at = "" if top == patient.repo.root else f" --worktree {quoted(top)}"
+                yield warning(said, hint=f"tugcode state diff {quoted(key)}{at}")
 
 
 def _hash(path: str) -> str:

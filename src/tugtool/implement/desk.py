@@ -62,7 +62,8 @@ class Desk:
         for top in (self.path, self.repo.root):
             path = os.path.join(top, plan)
             if os.path.lexists(path):
-                return PlanCopy(path, read=functools.partial(_hash, path))
+                at = top if top != self.repo.root else None
+                return PlanCopy(path, read=functools.partial(_hash, path), worktree=at)
         return PlanCopy(os.path.join(self.repo.root, plan))
 
     def trouble(self) -> str | None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MOST_TRIES = 3
 #: Why the state could not be updated, for a person; retrying would not help.
 BEYOND_US = {
-    "drift": "State update failed due to plan drift. Look at what changed: tugcode state diff {p}"
+    "drift": "State update failed due to plan drift. Look at what changed: {d}"
     " (what lay uncommitted in its worktree is saved: tugcode worktree salvage list)",
     "ownership": "State update failed: step ownership mismatch. Check worktree configuration.",
     "db_error": "State update failed: database error. Warning: {w}",
@@ -39,7 +39,9 @@ def recover(work: Work, done: Mapping[str, Any], entries: Sequence[Data]) -> Non
     reason, hash = done.get("state_failure_reason"), str(done["commit_hash"])
     if reason in BEYOND_US:
         warning = next(iter(done["warnings"]), "none")
-        said = BEYOND_US[reason].format(p=quoted(work.run.plan), w=warning)
+        plan, at = quoted(work.run.plan), quoted(work.desk.path)
+        look = f"tugcode state diff {plan} --worktree {at}"
+        said = BEYOND_US[reason].format(d=look, w=warning)
         raise Escalation(said, commit=hash, state_failure_reason=reason)
     for number in range(1, MOST_TRIES + 1):
         if _completed(work, hash, entries):

@@ -29,7 +29,7 @@ class PlanCopy:
     only if the signature is not the one it was last computed for.
     """
 
-    __slots__ = ("file", "hash", "read", "signature")
+    __slots__ = ("file", "hash", "read", "signature", "worktree")
 
     def __init__(
         self,
@@ -38,8 +38,11 @@ class PlanCopy:
         *,
         signature: str | None = None,
         read: Callable[[], str] | None = None,
+        worktree: str | None = None,
     ) -> None:
         self.file = file
+        #: The linked worktree that has it; None for the main one.
+        self.worktree = worktree
         self.hash = hash
         self.signature = signature
         self.read = read
@@ -137,7 +140,8 @@ def refuse_drift(tx: Transaction, row: Row, copy: PlanCopy) -> None:
     """E048: the caller works from another text than the one that was agreed."""
     found = copy.hash_in(tx)
     if found != row["plan_hash"]:
-        raise PlanChanged(row["plan_path"], file=copy.file, agreed=row["plan_hash"], found=found)
+        agreed, at = row["plan_hash"], copy.worktree
+        raise PlanChanged(row["plan_path"], file=copy.file, agreed=agreed, found=found, worktree=at)
 
 
 def held(

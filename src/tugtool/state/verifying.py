@@ -42,7 +42,7 @@ def checkpoints(
     """The checkpoints of a step and its substeps, as agreed, for whoever holds it."""
     with store.read(plan) as tx:
         # Reading changes nothing, not even what is remembered about files.
-        now = PlanCopy(copy.file, copy.now())
+        now = PlanCopy(copy.file, copy.now(), worktree=copy.worktree)
         row, top = record.held(tx, plan, anchor, owner=owner, attempt=attempt, copy=now)
         last = tx.one(sql.ATTEMPT, anchor=top["anchor"], number=top["attempt"])
         return {
@@ -82,7 +82,8 @@ def verify(
         row, top = record.held(tx, plan, anchor, owner=owner, attempt=attempt, copy=copy)
         agreed = record.plan_row(tx, plan)["plan_hash"]
         if agreed != plan_hash:
-            raise PlanChanged(plan, file=copy.file, agreed=agreed, found=plan_hash)
+            at = copy.worktree
+            raise PlanChanged(plan, file=copy.file, agreed=agreed, found=plan_hash, worktree=at)
         items = {(item["step_anchor"], item["ordinal"]): item for item in _checkpoints(tx, row)}
         changed = [finding.key for finding in findings if _set(tx, items, finding)]
         number = _leave_note(tx, anchor, summary)

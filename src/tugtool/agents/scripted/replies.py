@@ -138,7 +138,12 @@ _FIXED: dict[str, Values] = {
         "test_plan": "run the checkpoints",
         "risks": [],
     },
-    "committer": {"committed": True, "commit_hash": None, "state_update_failed": False},
+    "committer": {
+        "completed": True,
+        "committed": True,
+        "commit_hash": None,
+        "state_update_failed": False,
+    },
     "auditor": {
         "build_passed": True,
         "tests_passed": True,
