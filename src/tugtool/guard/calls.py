@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tugtool.guard import gitlook, paths, rules
+from tugtool.guard import gitlook, options, paths, rules
 from tugtool.guard.refused import Refused, shown
 from tugtool.guard.words import UNKNOWN
 
@@ -28,6 +28,7 @@ _ASK = "say in your answer what should be done"
 def refuse_git(role: Role, words: list[str], place: Place) -> None:
     """Refuse a call of git's that the role may not make."""
     settings, name, rest = git_command(words)
+    place = _git_place(role, words[: len(words) - len(rest)], place)
     if UNKNOWN in name:
         why = "which of git's commands it is is only known when it runs"
         raise Refused(shown(f"git {name}"), why=why, instead="write the command out")
@@ -47,6 +48,22 @@ def refuse_git(role: Role, words: list[str], place: Place) -> None:
                 why="with settings of its own git would do something else than its words say",
                 instead="leave the setting out",
             )
+
+
+def _git_place(role: Role, words: list[str], place: Place) -> Place:
+    """Where git goes before it starts."""
+    place = place.copy()
+    for directory in options.values(words, "C", "", "c"):
+        place.go(directory)
+    given = options.values(words, "", "--git-dir") + options.values(words, "", "--work-tree")
+    apart = [each for each in (".", *given) if place.is_apart(place.names(each))]
+    if role.programs == rules.VIEWERS and apart:
+        raise Refused(
+            f"git in {shown(place.names(apart[0])[0])}",
+            why="the settings of a repository there could make git run anything",
+            instead="look at the repository that you work in",
+        )
+    return place
 
 
 def _is_apart(role: Role, name: str, rest: list[str], place: Place) -> bool:

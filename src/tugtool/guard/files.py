@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tugtool.guard import options, paths, programs, rules, sed, targets
+from tugtool.guard import options, paths, programs, rules, sed, targets, wild
 from tugtool.guard.refused import Refused, shown
 from tugtool.guard.words import UNKNOWN
 
@@ -12,23 +12,37 @@ if TYPE_CHECKING:
     from tugtool.guard.rules import Role
 
 #: Whoever has no role may make and mark the directories of the record, but not take them away.
-_MAKING = ("chmod", "chown", "ln", "mkdir", "mkfifo", "touch")
+_MAKING = ("chmod", "chown", "mkdir", "mkfifo", "touch")
 #: What narrows down which files find takes.
 _TESTS = ("-iname", "-ipath", "-iregex", "-name", "-path", "-regex")
+_RECORD = (".tugtool", ".git", *rules.STATE_FILES, *rules.LOG_FILES)
 
 
 def refuse_changed(role: Role | None, name: str, words: list[str], place: Place) -> None:
     """Refuse what must not be written, and what must not be taken away."""
     found = targets.of(name, words, place)
-    for path in found.written:
+    for path in found.written + (found.linked if role is not None else []):
         if role is not None or name not in _MAKING:
             paths.refuse_output(role, path, place)
     narrowed = name == "find" and not set(_TESTS).isdisjoint(words)
     for path in found.removed:
-        if not narrowed:
+        if not narrowed or _reaches_record(words):
             paths.refuse_removal(role, path, place)
         elif path not in (".", "./"):
             paths.refuse_output(role, path, place)
+
+
+def _reaches_record(words: list[str]) -> bool:
+    """Whether names that find looks for are those of the record."""
+    if "-prune" in words:
+        return False
+    for at, word in enumerate(words[:-1]):
+        said = words[at + 1].replace("*", UNKNOWN).replace("?", UNKNOWN)
+        if word not in _TESTS or words[at - 1 : at] in (["!"], ["-not"]):
+            continue
+        if any(wild.may_be(part, name) for part in said.split("/") for name in _RECORD):
+            return True
+    return False
 
 
 def refuse_changing(role: Role, name: str, words: list[str], place: Place) -> None:
@@ -67,6 +81,23 @@ def is_changing(words: list[str]) -> bool:
     """Whether it is a program that changes files."""
     name = programs.called(words)
     return name in rules.CHANGING or programs.writes(name, words)
+
+
+def refuse_added(role: Role | None, words: list[str], texts: list[str], place: Place) -> None:
+    """Refuse what a program that changes files would be given by another, as far as it shows."""
+    if any(is_changing(words[at:]) for at in range(1, len(words))):
+        for path in (piece for text in texts for piece in text.split()):
+            if not path.startswith("-"):
+                paths.refuse_output(role, path, place)
+
+
+def refuse_patched(role: Role | None, texts: list[str], place: Place) -> None:
+    """Refuse a patch for files that the role may not edit."""
+    for row in (row for text in texts for row in text.splitlines()):
+        if row.startswith(("--- ", "+++ ", "rename to ", "copy to ")):
+            path = row.split(" ", 1)[1].removeprefix("to ").partition("\t")[0]
+            if path != "/dev/null":
+                paths.refuse_output(role, path.removeprefix("a/").removeprefix("b/"), place)
 
 
 def refuse_script(words: list[str]) -> None:

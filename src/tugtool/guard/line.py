@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from tugtool.guard import files, looking, options, paths, programs, rules, shell, variables
 from tugtool.guard.refused import Refused, shown
 from tugtool.guard.words import UNKNOWN, Unclear
@@ -76,10 +74,13 @@ class Line:
     def given(self, words: list[str], simple: Simple) -> None:
         """What an interpreter is given to read is its code."""
         name = programs.called(programs.inner(words))
-        if not name.startswith((*rules.INTERPRETERS, "make")):
-            return
         before = simple.before.words + simple.before.texts if simple.before else []
-        _refuse_code(name, simple.texts + before)
+        if name.startswith((*rules.INTERPRETERS, "make")):
+            _refuse_code(name, simple.texts + before)
+        elif name in _ADDING:
+            files.refuse_added(self.role, words, simple.texts + before[1:], self.place)
+        elif name == "patch" or words[:1] == ["git"]:
+            files.refuse_patched(self.role, simple.texts, self.place)
 
     def nobodys(self, words: list[str]) -> None:
         """What is never right, whoever does it: to change the record past tugcode."""
@@ -90,7 +91,7 @@ class Line:
         script = programs.script(words) if name in rules.SHELLS else None
         if script is not None and self.depth < _DEEPEST:
             Line(None, self.place, self.depth + 1).judge(script)
-        if files.is_changing(words) or "-delete" in words:
+        if files.is_changing(words) or name in rules.WRITING or "-delete" in words:
             files.refuse_changed(None, name, words[1:], self.place)
         self.follow(name, words)
 
@@ -132,8 +133,7 @@ class Line:
     def follow(self, name: str, words: list[str]) -> None:
         """Later paths are relative to where `cd` goes."""
         if name in ("cd", "pushd") and len(words) > 1:
-            goal = os.path.expanduser(words[-1])
-            self.place.cwd = os.path.normpath(os.path.join(self.place.cwd, goal))
+            self.place.go(words[-1])
 
     def other(self, role: Role, name: str, words: list[str]) -> None:
         """A program that we know nothing of: what it is given may be a command again."""

@@ -27,6 +27,10 @@ class Place:
         made.cwd, made._roots = self.cwd, self._roots
         return made
 
+    def go(self, path: str) -> None:
+        """Go to another directory, as `cd` does."""
+        self.cwd = os.path.normpath(os.path.join(self.cwd, os.path.expanduser(path)))
+
     def names(self, path: str) -> list[str]:
         """The file's absolute name, and what it really is if there is a link on the way."""
         name = os.path.normpath(os.path.join(self.cwd, os.path.expanduser(path)))

@@ -225,18 +225,26 @@ class _Reader(Words):
         """What a command in `$(...)` prints, if that is known."""
         before = len(self.found)
         self.read(")")
-        made = self.found[before:]
-        return TEMPORARY if len(made) == 1 and _makes_temporary(made[0]) else UNKNOWN
+        return _printed(self.found[before:])
 
-    def nested(self, text: str) -> None:
-        """Commands that stand in a text of their own."""
-        self.found += commands(text, self.depth + 1, self.known)
+    def nested(self, text: str) -> str:
+        """What the commands in a text of their own print, if that is known."""
+        made = commands(text, self.depth + 1, self.known)
+        self.found += made
+        return _printed(made)
 
 
 def _is_assignment(word: str) -> bool:
     name, equals, _ = word.partition("=")
     name = name.removesuffix("+")
     return bool(equals) and name.replace("_", "a").isalnum() and not name[:1].isdigit()
+
+
+def _printed(made: list[Simple]) -> str:
+    """What commands print, if that is known: here, or a file that is new."""
+    if [each.words for each in made] in ([["pwd"]], [["git", "rev-parse", "--show-toplevel"]]):
+        return "."
+    return TEMPORARY if len(made) == 1 and _makes_temporary(made[0]) else UNKNOWN
 
 
 def _makes_temporary(made: Simple) -> bool:

@@ -22,9 +22,11 @@ _INTO = "--target-directory"
 class Targets:
     """What a program would write, and what it would remove or move away."""
 
-    __slots__ = ("removed", "written")
+    __slots__ = ("linked", "removed", "written")
 
     def __init__(self, written: list[str], removed: list[str] | None = None) -> None:
+        #: What can be written by another name from then on.
+        self.linked: list[str] = []
         self.written = [path for path in written if path not in ("", "-")]
         self.removed = removed or []
 
@@ -83,8 +85,9 @@ def _copied(name: str, words: list[str], place: Place) -> Targets:
     if name == "mv":
         return Targets(written, sources)
     if name == "ln":
-        # What a link leads to can be written by the link's name.
-        return Targets(written + sources)
+        made = Targets(written)
+        made.linked = sources
+        return made
     emptied = [goal] if any(word.startswith("--del") for word in words) else []
     return Targets(written, emptied)
 

@@ -24,7 +24,8 @@ WRAPPERS = frozenset(
 )
 #: A line is read that many times at most, with one value of each variable after the other.
 _MOST_READINGS = 20
-_KNOWN = {"TMPDIR": "/tmp"}
+#: What these stand for is known without the environment.
+_KNOWN = {"PWD": ".", "TMPDIR": "/tmp"}
 
 
 def refuse(role: Role, setting: str, *, leads: bool = False) -> None:

@@ -29,8 +29,8 @@ class Words:
         """Commands up to `until`."""
         raise NotImplementedError
 
-    def nested(self, text: str) -> None:
-        """Commands that stand in a text of their own."""
+    def nested(self, text: str) -> str:
+        """What the commands in a text of their own print, if that is known."""
         raise NotImplementedError
 
     def substituted(self) -> str:
@@ -182,5 +182,4 @@ class Words:
                 self.at += 1
             parts.append(mark)
         self.at += 1
-        self.nested("".join(parts))
-        return UNKNOWN
+        return self.nested("".join(parts))
