@@ -120,6 +120,8 @@ PIECES = (
     *(" ", "\n", ";", "&&", "||", "|", "&", "(", ")", "{ ", "; }", "'", '"', "`", "$(", "\\", "#"),
     *("$((", "))", "${x:-", "}", "$'", "$", "*", "\\\n", "=", "x=", "A=1 ", "$x", "2>&1", "<("),
     *("if true; then ", "; fi", "for x in a b; do ", "; done", "while false; do ", "! ", "time "),
+    *("<<EOF", "<<'EOF'", "<<-EOF", "\nEOF\n", "\n\tEOF\n", "<<E\\\nOF", "{a,", "[", "]", "<<< "),
+    *("x=git", "$PWD", "$(pwd)", "timeout 5 ", "exec -a b ", "exec env A=b "),
     *("echo ", "sh -c ", "eval ", "env ", "xargs ", "exec ", "command ", "[[ ", " ]]", "f() "),
 )
 
@@ -131,7 +133,7 @@ def test_whatever_bash_would_run_was_seen(tmp_path):
     ran = tmp_path / "ran"
     (binaries / "git").write_text(f'#!/bin/sh\ntest "$1" != commit || echo > {ran}\n')
     (binaries / "git").chmod(0o755)
-    for name in ("sh", "env", "xargs", "echo"):
+    for name in ("sh", "env", "xargs", "echo", "timeout"):
         (binaries / name).symlink_to(shutil.which(name))
     draw = random.Random(7)
     let = 0

@@ -113,6 +113,8 @@ def refuse_script(words: list[str]) -> None:
 def refuse_database(words: list[str], place: Place) -> None:
     """The state is a database, which whoever opens it by hand can change."""
     words = programs.inner(words)
+    if "-m" in words[:-1] and words[words.index("-m") + 1] == "sqlite3":
+        words = words[words.index("-m") + 1 :]
     if programs.called(words) not in rules.DATABASES:
         return
     for word in words[1:]:

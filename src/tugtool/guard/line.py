@@ -75,7 +75,7 @@ class Line:
         """What an interpreter is given to read is its code."""
         name = programs.called(programs.inner(words))
         before = simple.before.words + simple.before.texts if simple.before else []
-        if name.startswith((*rules.INTERPRETERS, "make")):
+        if programs.reads_code(programs.inner(words)):
             _refuse_code(name, simple.texts + before)
         elif name in _ADDING:
             files.refuse_added(self.role, words, simple.texts + before[1:], self.place)
@@ -144,10 +144,10 @@ class Line:
                 instead="use Read, Grep and Glob, `git status`, `git diff`, or "
                 f"{rules.wanted(role)}",
             )
-        if name == "alias":
+        if name == "alias" or {"dotglob", "expand_aliases"} & set(words):
             raise Refused(
-                "an alias",
-                why="the command behind it could not be judged",
+                f"{shown(name)} that gives words another meaning",
+                why="what is behind them could not be judged",
                 instead="write the command out",
             )
         files.refuse_script(words)

@@ -70,12 +70,24 @@ def writes(name: str, words: list[str]) -> bool:
 
 def script(words: list[str]) -> str | None:
     """What follows a shell's -c."""
-    for at, word in enumerate(words[1:], 1):
-        if word[:1] == "-" != word[1:2] and "c" in word:
-            return words[at + 1] if at + 1 < len(words) else ""
-        if not word.startswith(("-", "+")):
-            return None
-    return None
+    rest = words[1:]
+    inline = False
+    while rest and rest[0].startswith(("-", "+")):
+        word = rest.pop(0)
+        inline = inline or (word[:1] == "-" != word[1:2] and "c" in word)
+        if rest and (word[-1:] in "oO" or word in ("--rcfile", "--init-file")):
+            rest.pop(0)
+    return (rest[0] if rest else "") if inline else None
+
+
+def reads_code(words: list[str]) -> bool:
+    """Whether an interpreter, or make, takes its code from what it reads."""
+    name = called(words)
+    if name == "make":
+        return not {"-", "/dev/stdin"}.isdisjoint(options.values(words[1:], "f", "--file", "C"))
+    inline = ("-c", "-e", "-m", "-n", "-p")
+    code = [word for word in words[1:] if word[:1] != "-" or word.startswith(inline)]
+    return name.startswith(rules.INTERPRETERS) and "awk" not in name and not code
 
 
 def module(words: list[str]) -> list[str] | None:

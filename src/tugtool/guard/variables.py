@@ -67,7 +67,7 @@ def refuse_words(role: Role, words: list[str]) -> None:
 
 
 def _refuse_forgetting(role: Role, name: str, words: list[str]) -> None:
-    cleared = {"-", "-i", "--ignore-environment"} & set(words)
+    cleared = "-" in words or any(options.means(word, "--ignore-environment") for word in words)
     if (name == "env" and (cleared or _is_option(words, "i", "uCS"))) or (
         name == "exec" and _is_option(words, "c", "a")
     ):

@@ -128,9 +128,12 @@ class Words:
             self.inside("}")
             return self.value(self.text[start : self.at - 1])
         elif self.peek() == "'":
-            # Letters may be written as numbers there.
             self.at += 1
+            start = self.at
             self.inside("'")
+            text = self.text[start : self.at - 1]
+            # Letters may be written as numbers there.
+            return UNKNOWN if "\\" in text.replace("\\n", "") else text.replace("\\n", "\n")
         elif self.peek() == '"':
             return ""
         elif self.peek() and (self.peek().isalnum() or self.peek() in "_@*#?$!-"):
