@@ -49,6 +49,8 @@ CASES = {
     'a $"b"': ["a b"],
     "a 'it costs $5' \"a $\"": ["a it costs $5 a $"],
     "[[ a > b && c < d ]] && e": ["[[", "e"],
+    "[[ a == <(b) ]]": ["[[", "b"],
+    "a ${x:-<(b)}": [f"a {X}", "b"],
     "a $((1 + $(b)))": ["b", f"a {X}"],
     "a '' \"\"": ["a  "],
 }
@@ -71,6 +73,7 @@ WRITES = {
 UNCLEAR = {
     "a <<EOF\nx\\\nEOF": "lines that go on",
     "a <<$(b)\nx\nEOF": "how its here-document ends",
+    "a <<EOF$PWD\n$(b)\nEOF": "how its here-document ends",
     "a {-b,c}": "options in braces",
     "a 'b": "' is missing",
     'a "b': '" is missing',

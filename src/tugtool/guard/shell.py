@@ -144,7 +144,7 @@ class _Reader(Words):
                 raise Unclear("a ]] is missing")
             if mark == "\n" and self.pending:
                 raise Unclear("a here-document begins within [[ ]]")
-            if mark in "<>&|()\n;":
+            if mark in "<>&|()\n;" and self.peek(2) not in ("<(", ">("):
                 self.at += 1
             elif self.word() == "]]":
                 return
@@ -184,9 +184,11 @@ class _Reader(Words):
         start = self.at
         end = self.word()
         raw = self.text[start : self.at]
-        if not raw or "\n" in raw or UNKNOWN in end:
+        # No variable counts there, whatever it stands for.
+        if not raw or any(mark in "\n$`*?[{<>" for mark in raw):
             raise Unclear("how its here-document ends cannot be seen: write <<'EOF'")
-        self.pending.append((made, mark if raw == end else f"{mark}'", end))
+        quoted = any(each in "'\"\\" for each in raw)
+        self.pending.append((made, f"{mark}'" if quoted else mark, end))
 
     def documents(self) -> None:
         """The here-documents that begin here; nothing in them is a command but what `$` starts."""

@@ -172,6 +172,9 @@ class Words:
                 self.backquoted()
             elif mark == '"' and end != "'":
                 self.quoted()
+            elif mark in "<>" and end == "}" and self.peek() == "(":
+                self.at += 1
+                self.read(")")
         self.at += len(end)
 
     def backquoted(self) -> str:
