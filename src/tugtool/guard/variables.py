@@ -104,7 +104,9 @@ def readings(text: str, depth: int) -> Iterator[list[Simple]]:
     }
     yield shell.commands(text, depth, known)
     at = 0
-    while at < min(_MOST_READINGS, max(map(len, values.values()))):
+    # Clients do not wait long.
+    most = min(_MOST_READINGS, shell.MOST_CHARACTERS // len(text))
+    while at < min(most, max(map(len, values.values()))):
         known = {name: each[at % len(each)] for name, each in values.items()}
         found = shell.commands(text, depth, known)
         _collect(found, values)
