@@ -27,7 +27,7 @@ CALLS = {
     "coder, Bash": ("coder", "Bash", {"command": "cd sub && make test 2>&1 | tail -n 40"}, 0),
     "coder, Bash, tugcode": ("coder", "Bash", {"command": "tugcode state show plan --json"}, 0),
     "coder, Bash, blocked": ("coder", "Bash", {"command": "sh -c 'make && git commit -am x'"}, 2),
-    "reviewer, Write, blocked": ("reviewer", "Write", {"file_path": "a", "content": "x"}, 2),
+    "reviewer, Write, blocked": ("reviewer", "Write", {"file_path": "/a", "content": "x"}, 2),
 }
 
 

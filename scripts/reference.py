@@ -178,6 +178,10 @@ def _lists() -> str:
     some = [
         f"{name} {word}".strip() for name, words in rules.GIT_LOOK_WITH.items() for word in words
     ]
+    narrow = [f"{name} {word}" for name, words in rules.GIT_LOOK_OPTIONS.items() for word in words]
+    plain = [f"{name} {word}" for name, words in rules.REMOTE_OPTIONS.items() for word in words]
+    apart = [f"{name} {word}" for name, words in rules.APART_OPTIONS.items() for word in words]
+    never = [f"{name} {word}" for name, words in rules.VIEWING_NEVER.items() for word in words]
     changing = [
         f"{path} {word}" for path, words in rules.CHANGING_OPTIONS.items() for word in words
     ]
@@ -192,13 +196,23 @@ def _lists() -> str:
         "tools for whoever edits": rules.EDITING,
         "tugcode, looking": rules.LOOK_COMMANDS,
         "but never": changing,
-        "git, looking": [*rules.GIT_LOOK, *some],
-        "but never with": rules.GIT_NEVER,
+        "git, looking": [*rules.GIT_LOOK, *some, "config NAME", "format-patch --stdout"],
+        "with no options but": narrow,
+        "but never with": [*rules.GIT_NEVER, "grep -O"],
         "settings for `git -c`": rules.GIT_SETTINGS,
-        "`git push` never with": rules.PUSH_NEVER,
-        "of a code host's tool": host,
+        "`git push REMOTE BRANCH`, `git fetch`, with no options but": plain,
+        "a repository apart, with no options but": apart,
+        "of a code host's tool, for the integrator": host,
+        "for all others of these just": rules.HOST_LOOK,
         "programs that only look": rules.VIEWING,
+        "but not with": never,
         "programs that change files": rules.CHANGING,
+        "programs that write files if told to": rules.WRITING,
+        "shells of databases": rules.DATABASES,
+        "programs that forget the role": rules.FORGETTING,
+        "variables that no role sets": rules.NEVER_SET,
+        "variables set only for programs that the role may run whatever they do": rules.NOT_SET,
+        "settings of them that are free": rules.HARMLESS_SETTINGS,
     }
     lines = [f"| {name} | {_codes(words)} |" for name, words in rows.items()]
     return "\n".join(["| | |", "|---|---|", *lines]) + "\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tugtool.guard import judge, rules
-from tugtool.guard.paths import Place
+from tugtool.guard.place import Place
 from tugtool.guard.refused import Refused
 
 HOOK = [sys.executable, "-m", "tugtool", "hook", "pre-tool-use"]
@@ -37,6 +37,48 @@ def tools(text: str, *names: str) -> list[Case]:
     return [Case(name, text) for name in names]
 
 
+#: Variables that lead a program to other code.
+LEADING = (
+    *("PATH=/tmp/x", "PATH=.:$PATH", "PYTHONPATH=/tmp/x", "LD_PRELOAD=x", "LD_LIBRARY_PATH=x"),
+    *(
+        "BASH_ENV=x",
+        "ENV=x",
+        "GIT_DIR=x",
+        "TUGCODE_PLAN=x",
+        "PERL5OPT=x",
+        "NODE_OPTIONS=x",
+        "HOME=x",
+    ),
+)
+#: How a directory is taken away.
+REMOVING = (
+    *("rm -rf {}", "rm -rf ./{}/", "rm -f {}/*", "mv {} y", "find {} -delete", "mv -t y {}"),
+    *("sudo rm -rf {}", "timeout 5 nice rm -rf {}", "sh -c 'rm -rf {}'", "x={}; rm -rf $x"),
+)
+#: Changes of the record that are never right.
+RECORD = (
+    "echo x > .git/config",
+    "cp hook .git/hooks/pre-commit",
+    "cp hook .git/hooks/",
+    "cp state.db .tugtool/",
+    "mv x .tugtool/state.db",
+    "truncate -s 0 .tugtool/state.d?",
+    "sqlite3 .tugtool/state.db 'delete from plans'",
+    "sqlite3 x.db '.open .tugtool/state.db'",
+    "nohup sqlite3 .tugtool/state.db",
+    "cd .tugtool && sqlite3 state.db",
+    "duckdb .tugtool/*",
+    "python3 -m sqlite3 .tugtool/state.db 'delete from plans'",
+    "rm -rf ../repo",
+    'rm -rf "$PWD/.tugtool"',
+    'rm -rf "$PWD"',
+    "rm -rf $(pwd) `git rev-parse --show-toplevel`",
+    "ln -sf x .tugtool/state.db",
+    "tar xf x.tar -C .git",
+    "find . -name 'state.d*' -delete",
+    "find . -path './.tugtool/*' -delete",
+    "rsync -a --delete x/ .",
+)
 EDITORS = ("Edit", "MultiEdit", "NotebookEdit", "Write")
 PLAN = ".tugtool/tugplan-work.md"
 
@@ -59,7 +101,26 @@ MAY = [
         "echo 'git commit is not for me'",
         "git log --grep 'git commit'",
         "diff <(git show HEAD:a) a > /tmp/guard-test-out.txt",
+        # Notes, and texts that no shell reads.
+        "cat > /tmp/guard-test.md <<'EOF'\n$(git commit); it's \"x\nEOF\necho done",
+        "cat <<-EOF | grep x\n\tcosts $5 or $HOME\n\tEOF",
+        'T=/tmp/guard-test; echo x > $T/a; echo y > "${T}/b"',
+        "echo x > ${TMPDIR:-/tmp}/x; echo y > $TMPDIR/y; echo z > /var/tmp/guard-test",
+        # Git, looking.
+        "git config user.name; git config --global --get core.editor; git config --get-regexp a",
+        "git branch --contains HEAD; git branch --merged main; git branch -avv --sort=-x",
+        "git tag --contains HEAD; git tag -n3; git symbolic-ref --short HEAD; git fsck --full",
+        "git format-patch --stdout HEAD~1; git archive HEAD; git hash-object a.py",
+        "git -c core.quotePath=false diff --stat; git diff -Oorder; git remote -v show origin",
+        "command -v gh; gh pr view 12; gh run list",
+        # Programs that look.
+        "sed -n '1,5p' a; sed -ne '/x/,$p' -e 's/a\\/b/c/gp' a; sed -E 's|(a)|\\1w|;y/e/w/' a",
+        "sed '$!d;/r e w/d;s/e/w/2;:a;N;$!ba;b' a; sed '/x/a\\\nwrite e' a; sed \"${n}p\" a",
+        "sort -u -t o -k 2,3 a; date -u +%s; date -d '2 days ago'; set -euo pipefail",
+        "LC_ALL=C sort a; GIT_PAGER=cat git log; f=a.py; cat $f; for x in a b; do cat $x; done",
+        "tree -L 2; rg -o x; git grep -n --only-matching Osh",
     ),
+    *tools("/tmp/guard-test/notes.md", *EDITORS),
 ]
 #: How a forbidden command can be hidden; `{}` is the command.
 HIDDEN = (
@@ -177,7 +238,106 @@ MAY_NOT = [
         "for v in TUGCODE_ROLE; do unset $v; done",
         "env ${X}ROLE=committer sh go.sh",
         "bash <<< 'git commit'",
-        "cat <<EOF > a\nx\nEOF",
+        "cat <<EOF\n$(git commit -m x)\nEOF",
+        "cat <<EOF\nE\\\nOF\ngit commit\nEOF",
+        "cat <<EOF | sh\ngit commit\nEOF",
+        "bash <<'EOF'\nls\nEOF",
+        "cat <<EOF\nx\nEOF\ngit commit -m x",
+        "python3 - <<EOF\nimport os; os.system('git commit')\nEOF",
+        "echo 'import os; os.system(\"git commit\")' | python3",
+        "make -f - <<< 'all: ; git commit -m x'",
+        "/usr/lib/git-core/git-commit --allow-empty -m x",
+        "timeout 5 /usr/lib/git-core/git-push",
+        # Variables that lead programs elsewhere.
+        *(f"{setting} tugcode status" for setting in LEADING),
+        *(f"env {setting} git log" for setting in LEADING),
+        "BASH_ENV=x.sh bash -c ls",
+        "BASH_ENV=x.sh; export BASH_ENV",
+        "LD_PRELOAD=x ls",
+        "for BASH_ENV in x.sh; do true; done",
+        # Roles that are dropped.
+        'exec env -i PATH="$PATH" ./x.sh',
+        'timeout 5 env -i PATH="$PATH" ./x.sh',
+        "nohup setsid env -i ./x.sh",
+        "stdbuf -o L nice -n 5 env -u TUGCODE_ROLE ./x.sh",
+        "for TUGCODE_ROLE in committer; do ./x.sh; done",
+        "select TUGCODE_ROLE in committer; do ./x.sh; done",
+        "exec -c ./x.sh",
+        "exec -cl ./x.sh",
+        "env -vi ./x.sh",
+        "timeout 5 env --ignore-env ./x.sh",
+        "bash -O extglob -c 'git commit'",
+        "bash -c -e 'git commit'",
+        "$'git' commit",
+        "sed $'1e ls' x",
+        "shopt -s dotglob; rm -rf *",
+        "env -S 'git commit'",
+        "sudo ./x.sh",
+        "nohup sudo ./x.sh",
+        "read TUGCODE_ROLE",
+        "declare -x TUGCODE_ROLE=committer",
+        "export -n TUGCODE_ROLE",
+        "printf -v TUGCODE_ROLE committer",
+        "V=TUGCODE_ROLE; unset $V",
+        # Programs that look, made to do more.
+        "sed '1e touch y; git commit' x",
+        "sed -n 'w .tugtool/config.toml' x",
+        "sed -e p -e '1w .tugtool/state.db' x",
+        "sed 's/a/touch y/e' x",
+        "sed 's/a/b/gw .tugtool/config.toml' x",
+        "sed -n -e '/a/{p;e ls' -e '}' x",
+        "sort -o.tugtool/config.toml x",
+        "sort -uo .tugtool/config.toml x",
+        "sort --outp=.tugtool/config.toml x",
+        "tree -o .tugtool/config.toml",
+        "find . -fprintf .tugtool/config.toml %p",
+        "git grep -Osh x",
+        "git grep -nOsh x",
+        "git grep --op=sh x",
+        "git remote -v add evil y",
+        "git branch --sort=x new",
+        "git branch -vm a b",
+        "git tag -n -d v1",
+        "git symbolic-ref HEAD refs/heads/x",
+        "git hash-object -w x",
+        "git hash-object -tw x -w",
+        "git config user.name x",
+        "git config --global alias.x y",
+        "git format-patch HEAD~1",
+        "git archive -o x HEAD",
+        "git archive --remote=x --exec=y HEAD",
+        "git fsck --lost-found",
+        "git {log,--output=x}",
+        "git log {--output=x,HEAD}",
+        "git clone . /tmp/../etc/x",
+        "git clone . copy",
+        "git clone -c core.fsmonitor=x . /tmp/guard-test",
+        "git clone --upload-pack=x . /tmp/guard-test",
+        "git init",
+        # The record through its directory, patterns, variables and links.
+        *(form.format(dir) for form in REMOVING for dir in (".tugtool", ".git", ".tug*", ".gi[t]")),
+        *RECORD,
+        "ln -s .tugtool t && echo evil > t/config.toml",
+        "cp x .tugtool/",
+        "cp -t .tugtool x",
+        "cp x .tugtool",
+        "install -m 644 x .tugtool/config.toml",
+        "rsync x .tugtool/",
+        "git rm -r .tugtool",
+        "git mv .tugtool y",
+        "git restore .tugtool",
+        "D=.tugtool; echo evil > $D/config.toml",
+        "A=.tug; B=${A}tool; echo evil > $B/config.toml",
+        "for d in a b .tugtool; do rm -rf $d; done",
+        "D='x .tugtool'; rm -rf $D",
+        "echo x > .tug{tool,x}/config.toml",
+        'echo x > .tug{"tool",x}/config.toml',
+        "curl -so .tugtool/config.toml https://x",
+        "wget -qO .tugtool/config.toml https://x",
+        "tar xzf x.tgz -C .tugtool",
+        "tar --directory=.tugtool -x -f x.tar",
+        "unzip x.zip -d .tugtool",
+        "mkdir .tugtool/x",
         'sh -c "$x"',
         "echo 'x",
         "f() { git commit; }; f",
@@ -203,6 +363,8 @@ NEVER = [
         "cd .tugtool; rm state.db-wal",
         "sqlite3 .tugtool/state.db 'delete from steps'",
         "echo x >> .tugtool/log.md",
+        *(form.format(dir) for form in REMOVING for dir in (".tugtool", ".git", ".tug*")),
+        *RECORD,
     ),
 ]
 FREE = [
@@ -210,6 +372,19 @@ FREE = [
     *tools(PLAN, *EDITORS),
     *tools(".tugtool/config.toml", "Edit"),
     *bash("git commit -m x", "git push -f", "tugcode merge work", "cat <<EOF\nx\nEOF", "a 'b"),
+    *tools(".git/info/exclude", "Write"),
+    *bash(
+        "rm .git/index.lock",
+        "cp plan.md .tugtool/tugplan-work.md",
+        "cp tugplan-work.md .tugtool/",
+        "rm .tugtool/tugplan-*.md",
+        "mkdir -p .tugtool",
+        "rm -rf build/* *.o $x .tugtree/x",
+        "cp -r .tugtool /tmp/guard-test; ln -s .tugtool x; tar cf /tmp/x .git",
+        "sqlite3 app.db 'select 1'",
+        "rm -rf /tmp/guard-test/.git /tmp/guard-test",
+        "PATH=x ls; sed -i s/a/b/ x; find . -name '*.o' -delete",
+    ),
 ]
 #: What changes something of the work, which a role that edits nothing may not.
 EDITS = [
@@ -221,7 +396,6 @@ EDITS = [
         "rm src/a.py",
         "mv a b",
         "cp a b",
-        "mkdir x",
         "touch x",
         "sed -i s/a/b/ src/a.py",
         "sed -Ei.bak s/a/b/ src/a.py",
@@ -230,6 +404,19 @@ EDITS = [
         "gawk -i inplace 1 src/a.py",
         "uniq a b",
         "tee src/a.py",
+        "cat > src/new.py <<'EOF'\nx = 1\nEOF",
+        "find . -name x -exec sed -i s/x/y/ {} +",
+        "find . -name x | xargs sed -i s/x/y/",
+        "find . -fprintf y %p",
+        "sort -oMakefile x",
+        "sort -uo F x",
+        "sort --outp=F x",
+        "tree -o F",
+        "install x y",
+        "curl -o x https://x",
+        "wget -O x https://x",
+        "tar xf x.tar -C src",
+        "unzip x.zip -d src",
         "git add src/a.py",
         "git restore src/a.py",
     ),
@@ -248,9 +435,26 @@ BUILDS = bash(
     "export CI=1; make",
     "ls | xargs -n 1 wc -l",
     "$HOME/.cargo/bin/cargo build",
+    "mkdir -p build && cd build && cmake ..",
+    "T=$(mktemp); make > $T; rm $T",
+    "T=$(mktemp -d) && cd $T && echo x > b",
+    "cd $(mktemp -d) && echo x > b",
+    "python3 - <<'EOF'\nprint(1)\nEOF",
+    "cat <<'EOF' | python3 -m json.tool\n{}\nEOF",
+    'python3 -c "import git_helper"',
+    "git log --oneline | awk '{print $1}'; git diff | python3 script.py; git log | perl -ne print",
+    "git show HEAD:x | python3 -m json.tool; bash -O extglob -c ls; shopt -s globstar",
+    "PYTHONPATH=src python3 -m pytest; export PATH=$HOME/bin:$PATH; HOME=/tmp/x make",
+    "git clone -q . /tmp/guard-test/clean && cd /tmp/guard-test/clean && make && rm -rf build",
+    "mkdir -p /tmp/guard-test/x && git archive HEAD | tar x -C /tmp/guard-test/x",
+    "git init -q /tmp/guard-test/repo; rm -rf /tmp/guard-test/repo",
+    "curl -s https://x | head; curl -o /tmp/guard-test/x https://x; tar tf x.tar",
+    "find . -name x -exec grep y {} +; ls | xargs sed -n 1p",
 )
+#: What only looks does no more than that, whoever calls it.
+LOOKS_MORE = bash("sed -f F x", "date -s 12:00", "date 12310000", "set -k", "wait -p X", "tree -R")
 #: Changes of files that only programs nobody can see through, and so only ANY may run.
-SPREAD = bash("find . -name x -delete", "find . -exec rm {} +", "ls | xargs rm")
+SPREAD = bash("find . -name x -delete", "find . -name x -exec rm {} +", "ls | xargs rm")
 
 
 class Expected(NamedTuple):
@@ -260,11 +464,22 @@ class Expected(NamedTuple):
     may_not: list[Case]
 
 
+#: Pushes that do more than bring a branch to where it belongs.
+UNPLAIN = (
+    *("-fu origin main", "-uf origin main", "--receive-pack=x origin main", "--all origin"),
+    *("origin tugplan/calc:main", "--tags origin", "--forc origin main", "-u origin a b"),
+    *("origin $x", "ext::sh main", "../x main", "--no-verify origin main", "-o x origin main"),
+)
 _SED = f"sed -i s/a/b/ {PLAN}"
 _PUSH = bash("git push origin tugplan/work", "git fetch origin", "gh pr create --title x")
 _LOOKS = Expected(
     tools("x", "WebFetch"),
-    [*EDITS, *BUILDS, *SPREAD, *_PUSH, *tools(PLAN, *EDITORS), *bash("tugcode commit")],
+    [
+        *(*EDITS, *BUILDS, *SPREAD, *_PUSH, *LOOKS_MORE, *tools(PLAN, *EDITORS)),
+        *bash("git -C /tmp/guard-test log", "cd /tmp/guard-test; git status"),
+        *bash("git --git-dir=/tmp/guard-test log", "echo x > /tmp/guard-test/.git/config"),
+        *bash("tugcode commit", "mkdir x", *(f"{setting} ls" for setting in LEADING)),
+    ],
 )
 _RUNS = Expected(
     [*tools("x", "WebFetch"), *BUILDS, *bash("mkdir -p /tmp/guard-test/x")],
@@ -295,13 +510,31 @@ EXPECTED = {
             *tools("x", "WebFetch"),
             *tools("/tmp/x", "Write"),
             *tools(".claude/worktrees/x/settings.py", "Edit"),
-            *bash("git ls-files | xargs git add"),
+            *bash(
+                "git ls-files | xargs git add",
+                "rm -rf build/* dist *.egg-info",
+                'rm -rf "$TMPDIR/x" $OUT',
+                "for f in a b; do rm -rf $f; done; d=build; rm -rf $d/x && mkdir $d/x",
+                "find . -name '*.pyc' -delete; find build -delete",
+                "find . -not -path './.git/*' -name '*.orig' -delete",
+                "find docs -name '*.md' -delete",
+                "rm -rf $PWD/build; find . -path ./.git -prune -o -name '*.o' -exec rm {} +",
+                "cp -r src/* /tmp/guard-test; mv a b/; ln -s a b; cp a{,.bak}",
+                "git rm --cached a.py; git mv a b; git restore .",
+                "cat <<EOF > a\n$x\nEOF",
+                "patch -p1 < x.patch; git apply <<'EOF'\n--- a\n+++ b\nEOF",
+            ),
         ],
         [
             *tools(PLAN, *EDITORS),
             Case("apply_patch", f"*** Begin Patch\n*** Delete File: {PLAN}\n"),
             *_PUSH,
             *bash("tugcode commit", f"git rm {PLAN}", _SED, f"mv {PLAN} x"),
+            *bash("find . -exec rm {} +", "find . -delete", "rm -rf .tugtree", "rm -rf ../rep*"),
+            *bash("echo .tugtool | xargs rm -rf", "xargs rm -rf <<< .tugtool"),
+            *bash("find .tugtool -type f | xargs -0 sed -i s/a/b/", "git -C .tugtool rm x"),
+            *bash("git apply <<'EOF'\n--- a/x\n+++ b/.tugtool/config.toml\nEOF"),
+            *bash("git rm -r .", "find .tugtool -name x -exec rm {} +"),
             *bash(*(form.format("tugcode commit --plan x") for form in HIDDEN)),
         ],
     ),
@@ -319,6 +552,9 @@ EXPECTED = {
             *tools("x", "WebFetch"),
             *bash("tugcode commit", "git push -f", "git push origin +x", "git push origin :x"),
             *bash("git push --delete origin x", "git push --force-with-lease", "gh repo delete x"),
+            *bash(*(f"git push {words}" for words in UNPLAIN), "git push", "git push origin"),
+            *bash("git fetch origin +x:refs/heads/main", "git fetch --upload-pack=x origin"),
+            *bash("git fetch ../x", "git fetch origin x:y", "git fetch --prune --force"),
         ],
     ),
 }

@@ -81,4 +81,6 @@ def test_the_settings_in_the_page_are_taken(tmp_path):
     settings = [load(tmp_path, block) for block in blocks if "[agents" in block]
     assert len(settings) == 2
     assert settings[0].agent("coder").preset == "codex"
-    assert settings[1].agent("reviewer").command[-1] == "/runs/1/script.toml"
+    reviewer = settings[1].agent("reviewer")
+    assert reviewer.preset == "scripted"
+    assert reviewer.env["TUGCODE_SCRIPT"] == "/runs/1/script.toml"

@@ -184,8 +184,8 @@ def _never_lost(step: dict) -> str:
     return _STAND({**step, "holder_gone": False, "lease_expired": False})
 
 
-def _patient(row: dict, now: str, gone: set) -> dict:
-    return {**_CLAIM(row, now, gone), "stale": None}
+def _patient(row: dict, lost: str | None) -> dict:
+    return _CLAIM(row, None)
 
 
 def _forgetful(tx, plan, *, done: int = 0, **by: int) -> None:

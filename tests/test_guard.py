@@ -66,7 +66,16 @@ SHARED = {
     "CHANGING": frozenset(),
     "INTERPRETERS": ("-",),
     "HOST_TOOLS": {},
-    "PUSH_NEVER": (),
+    "REMOTE_OPTIONS": {"push": ("-fu",), "fetch": ("--upload-pack=x",)},
+    "APART_OPTIONS": {"clone": (), "init": ()},
+    "GIT_LOOK_OPTIONS": {},
+    "HOST_LOOK": ("merge",),
+    "NEVER_SET": (),
+    "NOT_SET": (),
+    "HARMLESS_SETTINGS": ("PATH=/tmp/x",),
+    "DATABASES": frozenset(),
+    "FORGETTING": frozenset(),
+    "WRITING": frozenset(),
     "VIEWING_NEVER": {},
 }
 
@@ -112,6 +121,38 @@ def test_a_link_to_the_state_is_the_state(repo):
     assert ask(Case("Write", "notes"), repo.path).returncode == 2
 
 
+def test_a_link_to_the_record_is_the_record_for_commands_too(repo):
+    repo.write({".tugtool/config.toml": "x"})
+    (repo.path / "notes").symlink_to(".tugtool")
+    for line in ("echo x > notes/config.toml", "rm -rf notes/*", "cp x notes/"):
+        assert refusal("coder", Case("Bash", line), str(repo.path)), line
+
+
+def test_a_plan_is_protected_through_its_directory(repo):
+    for line in ("rm -rf plans", "mv plans x", "git rm -r plans", "rm -rf pl*"):
+        done = ask(Case("Bash", line), repo.path, agent="coder-agent", TUGCODE_PLAN="plans/p.md")
+        assert done.returncode == 2, line
+    done = ask(Case("Bash", "rm -rf plan"), repo.path, agent="coder-agent", TUGCODE_PLAN="plans/p")
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("role", [None, *ROLES])
+def test_a_repository_in_a_temporary_directory_is_not_free_and_its_parents_are_not(role, repo):
+    """The repositories of tests lie below one themselves."""
+    repo.write({".tugtool/state.db": "x"})
+    tree = repo.path / ".tugtree" / "work"
+    repo.git("worktree", "add", "-q", str(tree))
+    top, above = str(repo.path), str(repo.path.parent)
+    for cwd in (top, str(tree), "/"):
+        for line in (f"rm -rf {top}/.tugtool", f"rm -rf {top}/.git", f"rm -f {top}/.tugtool/*"):
+            assert refusal(role, Case("Bash", line), cwd), (line, cwd)
+    for cwd in (top, str(tree)):
+        for line in (f"rm -rf {top}", f"rm -rf {above}", f"mv {top} /tmp/x", f"rm -rf {above}/*"):
+            assert refusal(role, Case("Bash", line), cwd), (line, cwd)
+    assert role in (None, "coder") or refusal(role, Case("Bash", f"echo > {tree}/x"), "/")
+    assert refusal(role, Case("Bash", f"echo x > {above}/other"), top) is None
+
+
 def test_an_agent_of_ours_that_nobody_knows_may_nothing(repo):
     done = ask(Case("Read", "x"), repo.path, agent="tugplug:helper-agent")
     assert done.returncode == 2
@@ -150,6 +191,10 @@ def test_the_plan_of_a_worker_is_protected_wherever_it_lies(repo):
         b'{"agent_type": "coder-agent", "tool_name": "Bash", "tool_input": {"command": "\\u0000"}}',
         b'{"agent_type": "coder-agent", "tool_name": "Edit", "tool_input": {}}',
         b'{"agent_type": "coder-agent", "tool_name": "Edit", "tool_input": {"path": "\\ud800"}}',
+        b"{",
+        b'{"a',
+        b'{"agent_type": ["coder-agent"], "tool_name": "Read", "tool_input": {}}',
+        b'{"agent_type": {"a": 1}, "tool_name": "Read", "tool_input": {}}',
         b'{"agent_type": "coder-agent"}',
         b'{"agent_type": "coder-agent", "tool_name": ["Read"]}',
     ],
@@ -160,6 +205,7 @@ def test_what_cannot_be_read_is_blocked_and_never_a_traceback(repo, given):
     assert done.returncode == 2
     assert done.stderr.startswith(b"tugcode guard: ")
     assert b"Traceback" not in done.stderr
+    assert b"the guard itself failed" not in done.stderr
 
 
 def test_closed_streams_and_a_lost_directory_still_end_in_a_refusal(repo, tmp_path):
@@ -212,6 +258,10 @@ def test_a_command_of_tugcode_that_the_role_may_run_needs_no_further_leave(repo)
         ("tugcode list > /tmp/x", False),
         ("tugcode list; make", False),
         ("tugcode list $(make)", False),
+        ("A=b tugcode list", False),
+        ("tugcode list < x", False),
+        ("tugcode list <<< x", False),
+        ("tugcode state show $x", False),
     ):
         done = ask(Case("Bash", line), repo.path, agent="coder-agent")
         answer = json.loads(done.stdout)["hookSpecificOutput"]

@@ -8,9 +8,9 @@ import pytest
 
 from tugtool.guard import rules, shell
 from tugtool.guard.line import Line
-from tugtool.guard.paths import Place
+from tugtool.guard.place import Place
 from tugtool.guard.refused import Refused
-from tugtool.guard.shell import UNKNOWN as X
+from tugtool.guard.words import UNKNOWN as X
 
 #: A command, and the programs with their words that it would run, whatever comes of them.
 CASES = {
@@ -35,11 +35,22 @@ CASES = {
     "# a \\\nb": ["b"],
     "a # b \\\nc": ["a", "c"],
     "g\\it co'mm'it": ["git commit"],
-    "a $x ${y} $1 $? *.py a[0] {b,c}": [f"a {X} {X} {X} {X} {X}.py a{X}0] {X}b,c}}"],
+    "a $x ${y} $1 $? *.py a[0] {b,c}": [f"a {X} {X} {X} {X} {X}.py a{X} {X}"],
+    "a .t{b,'c'$(d)}e .[t]f {b": [f"a .t{X}e .{X}f {X}", "d"],
+    "x=$(mktemp -d); a $(mktemp) $(mktemp ./b)": [
+        *("mktemp -d", "mktemp", "mktemp ./b", "", f"a /tmp/tmp.XXXXXXXXXX {X}"),
+    ],
+    "a <<EOF | b\n$(c) `d` 'e\nEOF\nf": ["c", "d", "a", "b", "f"],
+    "a <<'EOF' <<-X\n$(c)\nEOF\n\t$(d)\n\tX\nf": ["a", "d", "f"],
+    "a $(b <<EOF\n)\nEOF\n) c": [f"a {X} c", "b"],
+    "a <<EOF": ["a"],
+    "a <<EOF\nx": ["a"],
     "a $'\\x67it'": [f"a {X}"],
     'a $"b"': ["a b"],
     "a 'it costs $5' \"a $\"": ["a it costs $5 a $"],
     "[[ a > b && c < d ]] && e": ["[[", "e"],
+    "[[ a == <(b) ]]": ["[[", "b"],
+    "a ${x:-<(b)}": [f"a {X}", "b"],
     "a $((1 + $(b)))": ["b", f"a {X}"],
     "a '' \"\"": ["a  "],
 }
@@ -60,8 +71,10 @@ WRITES = {
     "a > $x": [X],
 }
 UNCLEAR = {
-    "a <<EOF\nx\nEOF": "here-document",
-    "a <<-EOF\nx\nEOF": "here-document",
+    "a <<EOF\nx\\\nEOF": "lines that go on",
+    "a <<$(b)\nx\nEOF": "how its here-document ends",
+    "a <<EOF$PWD\n$(b)\nEOF": "how its here-document ends",
+    "a {-b,c}": "options in braces",
     "a 'b": "' is missing",
     'a "b': '" is missing',
     "a $(b": ") is missing",
@@ -110,6 +123,8 @@ PIECES = (
     *(" ", "\n", ";", "&&", "||", "|", "&", "(", ")", "{ ", "; }", "'", '"', "`", "$(", "\\", "#"),
     *("$((", "))", "${x:-", "}", "$'", "$", "*", "\\\n", "=", "x=", "A=1 ", "$x", "2>&1", "<("),
     *("if true; then ", "; fi", "for x in a b; do ", "; done", "while false; do ", "! ", "time "),
+    *("<<EOF", "<<'EOF'", "<<-EOF", "\nEOF\n", "\n\tEOF\n", "<<E\\\nOF", "{a,", "[", "]", "<<< "),
+    *("x=git", "$PWD", "$(pwd)", "timeout 5 ", "exec -a b ", "exec env A=b "),
     *("echo ", "sh -c ", "eval ", "env ", "xargs ", "exec ", "command ", "[[ ", " ]]", "f() "),
 )
 
@@ -121,7 +136,7 @@ def test_whatever_bash_would_run_was_seen(tmp_path):
     ran = tmp_path / "ran"
     (binaries / "git").write_text(f'#!/bin/sh\ntest "$1" != commit || echo > {ran}\n')
     (binaries / "git").chmod(0o755)
-    for name in ("sh", "env", "xargs", "echo"):
+    for name in ("sh", "env", "xargs", "echo", "timeout"):
         (binaries / name).symlink_to(shutil.which(name))
     draw = random.Random(7)
     let = 0

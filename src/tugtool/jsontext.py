@@ -57,7 +57,9 @@ def decode(text: str) -> object:
     start = len(text) - len(text.lstrip(_BLANK))
     try:
         value, end = make_scanner(_Settings)(text, start)  # type: ignore[arg-type]
-    except StopIteration:
+    except (StopIteration, SystemError):
+        # The second where an object or a text has no end: there the scanner would raise an error
+        # of `json`, which is not loaded.
         raise ValueError("it is no JSON") from None
     if text[end:].strip(_BLANK):
         raise ValueError("something follows the JSON")

@@ -12,7 +12,7 @@ import select
 from tugtool import config, jsontext
 from tugtool.cli.output import Answer
 from tugtool.guard import judge, rules
-from tugtool.guard.paths import Place
+from tugtool.guard.place import Place
 from tugtool.guard.refused import Refused, shown
 
 TYPE_CHECKING = False
@@ -124,7 +124,10 @@ def _make_known(verdict: Verdict, facts: Data, given: Data) -> None:
 
 def _roles(given: Data) -> list[str]:
     """Who calls: an agent of ours by its type, or whoever runs under a role; one or both."""
-    own, above = rules.role_of(_text(given, "agent_type")), config.role()
+    agent = given.get("agent_type")
+    if agent is not None and not isinstance(agent, str):
+        raise ValueError("its `agent_type` is no text")
+    own, above = rules.role_of(agent or ""), config.role()
     return list(dict.fromkeys(name for name in (own, above) if name is not None))
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tugtool.guard import paths, rules
+from tugtool.guard import gitlook, options, paths, rules
 from tugtool.guard.refused import Refused, shown
-from tugtool.guard.shell import UNKNOWN
+from tugtool.guard.words import UNKNOWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tugtool.guard.paths import Place
+    from tugtool.guard.place import Place
     from tugtool.guard.rules import Role
 
 #: Options of git's that stand before its command and take the next word.
@@ -17,6 +17,8 @@ _INSTEAD = {
     "commit": "leave your changes uncommitted: `tugcode commit` takes them once they are approved",
     "push": "leave it: the branch is pushed when the whole plan is done",
     "stash": "leave the changes where they are; the stash is shared by all worktrees",
+    "clean": "make a copy with `git clone . /tmp/NAME` and work there",
+    "clone": "clone this repository into a directory below /tmp",
     "worktree": "leave worktrees to whoever runs the plan; `tugcode worktree list` shows them",
 }
 _UNDO = "to undo a change of yours, edit the file, or `git restore FILE`"
@@ -26,12 +28,13 @@ _ASK = "say in your answer what should be done"
 def refuse_git(role: Role, words: list[str], place: Place) -> None:
     """Refuse a call of git's that the role may not make."""
     settings, name, rest = git_command(words)
+    place = _git_place(role, words[: len(words) - len(rest)], place)
     if UNKNOWN in name:
         why = "which of git's commands it is is only known when it runs"
         raise Refused(shown(f"git {name}"), why=why, instead="write the command out")
     if name in role.git:
         _refuse_words(role, name, rest, place)
-    elif name and not _only_looks(name, rest):
+    elif name and not gitlook.only_looks(name, rest) and not _is_apart(role, name, rest, place):
         other = _UNDO if "restore" in role.git else _ASK
         raise Refused(
             f"{shown(f'git {name}')}",
@@ -45,6 +48,27 @@ def refuse_git(role: Role, words: list[str], place: Place) -> None:
                 why="with settings of its own git would do something else than its words say",
                 instead="leave the setting out",
             )
+
+
+def _git_place(role: Role, words: list[str], place: Place) -> Place:
+    """Where git goes before it starts."""
+    place = place.copy()
+    for directory in options.values(words, "C", "", "c"):
+        place.go(directory)
+    given = options.values(words, "", "--git-dir") + options.values(words, "", "--work-tree")
+    apart = [each for each in (".", *given) if place.is_apart(place.names(each))]
+    if role.programs == rules.VIEWERS and apart:
+        raise Refused(
+            f"git in {shown(place.names(apart[0])[0])}",
+            why="the settings of a repository there could make git run anything",
+            instead="look at the repository that you work in",
+        )
+    return place
+
+
+def _is_apart(role: Role, name: str, rest: list[str], place: Place) -> bool:
+    runs = role.programs == rules.ANY and name in rules.APART_OPTIONS
+    return runs and gitlook.is_apart(name, rest, place)
 
 
 def _is_safe(setting: str) -> bool:
@@ -66,47 +90,25 @@ def git_command(words: list[str]) -> tuple[list[str], str, list[str]]:
     return settings, (words[at] if at < len(words) else ""), words[at + 1 :]
 
 
-def _only_looks(name: str, rest: list[str]) -> bool:
-    options = [word.partition("=")[0] for word in rest[: _end(rest)] if word.startswith("-")]
-    if any(_means(option, never) for option in options for never in rules.GIT_NEVER):
-        return False
-    if name in rules.GIT_LOOK:
-        return True
-    first = rest[0] if rest else ""
-    if name not in rules.GIT_LOOK_WITH or first not in rules.GIT_LOOK_WITH[name]:
-        return False
-    # A name behind the options of a list would be made, unless a list was asked for.
-    listed = name not in ("branch", "tag") or first in ("--list", "-l")
-    return listed or all(word.startswith("-") for word in rest)
-
-
 def _end(words: list[str]) -> int:
     return words.index("--") if "--" in words else len(words)
 
 
-def _means(option: str, never: str) -> bool:
-    """Whether it is that option, or a beginning of it that git would take."""
-    return option == never or (len(option) > 4 and never.startswith(option))
-
-
 def _refuse_words(role: Role, name: str, rest: list[str], place: Place) -> None:
-    if name == "push":
-        forced = [
-            word
-            for word in rest
-            if any(_means(word.partition("=")[0], never) for never in rules.PUSH_NEVER)
-            or word.startswith(("+", ":"))
-        ]
-        if forced:
+    if name in rules.REMOTE_OPTIONS:
+        if not gitlook.is_plain_exchange(name, rest):
             raise Refused(
-                f"{shown(f'git push {forced[0]}')}",
-                why="it would overwrite or remove what others have pushed",
-                instead="push plainly; if that is refused, answer ESCALATE",
+                f"{shown(' '.join(('git', name, *rest)))}",
+                why="it is not plain to see what would be overwritten, removed or run",
+                instead="write `git push REMOTE BRANCH` or `git fetch REMOTE`, with `-u` at most; "
+                "if that does not do, answer ESCALATE",
             )
-    elif name != "fetch":
-        for word in rest:
-            if not word.startswith("-") and word != ".":
-                paths.refuse_output(role, word, place)
+        return
+    for word in rest:
+        if name in ("mv", "rm") and not word.startswith("-"):
+            paths.refuse_removal(role, word, place)
+        elif not word.startswith("-") and word != ".":
+            paths.refuse_output(role, word, place)
 
 
 def refuse_tugcode(role: Role, words: list[str]) -> None:
@@ -145,7 +147,12 @@ def refuse_host(role: Role, name: str, words: list[str]) -> None:
     """Refuse what a code host must not be asked by the role."""
     subject, verb = (*(word for word in words[:2]), "", "")[:2]
     known = rules.HOST_TOOLS[name]
-    if role.host and subject in known and (verb in known[subject] or known[subject] == ("",)):
+    looks = subject not in ("auth", "api") and verb in rules.HOST_LOOK
+    if (
+        (role.host or looks)
+        and subject in known
+        and (verb in known[subject] or known[subject] == ("",))
+    ):
         return
     raise Refused(
         f"{shown(f'{name} {subject} {verb}')}",

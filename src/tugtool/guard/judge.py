@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tugtool.guard.paths import Place
+    from tugtool.guard.place import Place
     from tugtool.guard.rules import Role
 
 #: How a patch names the files that it is about.
@@ -20,8 +20,9 @@ _PATHS = ("file_path", "notebook_path", "path")
 def refuse_tool(role: Role | None, tool: str, given: Mapping[str, object], place: Place) -> None:
     """Refuse a tool call that the role may not make; without a role, what nobody may."""
     if role is not None and tool not in role.tools:
-        raise _not_a_tool(role, tool)
-    if tool in rules.EDITING:
+        if not _is_note(role, tool, given, place):
+            raise _not_a_tool(role, tool)
+    elif tool in rules.EDITING:
         for path in _files(role, tool, given):
             paths.refuse_edit(role, path, place)
     elif tool in rules.RUNNING:
@@ -37,6 +38,13 @@ def refuse_tool(role: Role | None, tool: str, given: Mapping[str, object], place
                 why="it has no command that could be read",
                 instead="give the command as text",
             )
+
+
+def _is_note(role: Role, tool: str, given: Mapping[str, object], place: Place) -> bool:
+    """Whether a role that edits nothing writes notes of its own, as `>` may."""
+    if tool not in rules.EDITING:
+        return False
+    return all(place.is_apart(place.names(path), deep=False) for path in _files(role, tool, given))
 
 
 def _not_a_tool(role: Role, tool: str) -> Refused:

@@ -2,42 +2,33 @@
 
 from __future__ import annotations
 
-import os
-
-from tugtool.guard import paths, programs, rules, shell
-from tugtool.guard.paths import Place
+from tugtool.guard import files, looking, options, paths, programs, rules, shell, variables
 from tugtool.guard.refused import Refused, shown
-from tugtool.guard.shell import UNKNOWN, Unclear
+from tugtool.guard.words import UNKNOWN, Unclear
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from tugtool.guard.place import Place
     from tugtool.guard.rules import Role
     from tugtool.guard.shell import Simple
 
-#: Programs that run the one named behind their options.
-_WRAPPERS = frozenset(
-    (
-        *("command", "doas", "env", "exec", "find", "ionice", "nice", "nohup", "parallel"),
-        *("setsid", "stdbuf", "strace", "sudo", "time", "timeout", "watch", "xargs"),
-    )
-)
-_OURS = frozenset(("git", "tugcode", "tugtool"))
 _INLINE = ("-c", "-e", "-r", "-E", "-p", "--eval", "--print", "--run")
 #: A command with more words is refused: judging each would take longer than clients wait.
 _MOST_WORDS = 1000
 #: Those of them that add words which nobody can see.
 _ADDING = ("parallel", "xargs")
-#: What sets or removes variables for all that follows.
-_SETTING = ("declare", "export", "local", "readonly", "typeset", "unset")
-#: Variables of git's that only change how it looks.
-_HARMLESS = ("GIT_PAGER=cat", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_EDITOR=true")
+_DEEPEST = 20
 
 
 def only_tugcode(text: str) -> bool:
-    """Whether a command that was judged is made of calls of tugcode and nothing else."""
+    """Whether a command that was judged is made of plain calls of tugcode and nothing else."""
     found = shell.commands(text)
-    plain = (each.words[:1] == ["tugcode"] and not each.writes + each.reads for each in found)
-    return bool(found) and all(plain)
+    return bool(found) and all(map(_is_plain, found))
+
+
+def _is_plain(simple: Simple) -> bool:
+    beside = simple.assigned or simple.writes or simple.reads or simple.texts
+    return simple.words[:1] == ["tugcode"] and not beside and UNKNOWN not in "".join(simple.words)
 
 
 class Line:
@@ -45,13 +36,17 @@ class Line:
 
     def __init__(self, role: Role | None, place: Place, depth: int = 0) -> None:
         self.role = role
-        self.place = Place(place.cwd, place.plan)
+        self.begin = place
+        self.place = place
         self.depth = depth
 
     def judge(self, text: str) -> None:
         """Refuse what the role may not run."""
         try:
-            found = shell.commands(text, self.depth)
+            for found in variables.readings(text, self.depth):
+                self.place = self.begin.copy()
+                for simple in found:
+                    self.simple(simple)
         except Unclear as unclear:
             if self.role is None:
                 return
@@ -60,41 +55,45 @@ class Line:
                 why=f"it cannot be judged; {unclear}",
                 instead="run plain commands, one at a time, with every word written out",
             ) from unclear
-        for simple in found:
-            self.simple(simple)
 
     def simple(self, simple: Simple) -> None:
         for path in simple.writes:
             paths.refuse_output(self.role, path, self.place)
+        words = programs.as_git(simple.words) if simple.words else []
+        files.refuse_database(words, self.place)
         if self.role is None:
-            self.nobodys(simple.words)
+            self.nobodys(words)
             return
+        leads = programs.called(programs.inner(words)) in (*programs.OURS, *rules.HOST_TOOLS)
         for setting in simple.assigned:
-            self.refuse_variable(setting)
-        if simple.words:
-            self.program(self.role, simple.words)
+            variables.refuse(self.role, setting, leads=leads)
+        if words:
+            self.program(self.role, words)
+            self.given(words, simple)
+
+    def given(self, words: list[str], simple: Simple) -> None:
+        """What an interpreter is given to read is its code."""
+        name = programs.called(programs.inner(words))
+        before = simple.before.words + simple.before.texts if simple.before else []
+        if programs.reads_code(programs.inner(words)):
+            _refuse_code(name, simple.texts + before)
+        elif name in _ADDING:
+            files.refuse_added(self.role, words, simple.texts + before[1:], self.place)
+        elif name == "patch" or words[:1] == ["git"]:
+            files.refuse_patched(self.role, simple.texts, self.place)
 
     def nobodys(self, words: list[str]) -> None:
         """What is never right, whoever does it: to change the record past tugcode."""
+        while programs.called(words) in (*rules.FORGETTING, "xargs") and len(words) > 1:
+            words = options.plain(words[1:2]) + words[2:]
+        words = programs.inner(words)
         name = programs.called(words)
-        if name in rules.CHANGING or name == "sqlite3":
-            for path in programs.targets(name, words[1:]):
-                paths.refuse_output(None, path, self.place)
+        script = programs.script(words) if name in rules.SHELLS else None
+        if script is not None and self.depth < _DEEPEST:
+            Line(None, self.place, self.depth + 1).judge(script)
+        if files.is_changing(words) or name in rules.WRITING or "-delete" in words:
+            files.refuse_changed(None, name, words[1:], self.place)
         self.follow(name, words)
-
-    def refuse_variable(self, setting: str) -> None:
-        if "TUGCODE_" in setting:
-            raise Refused(
-                f"setting {shown(setting.partition('=')[0])}",
-                why="tugcode's variables say who works on what, and come from whoever started you",
-                instead="leave it out and run the command as it is",
-            )
-        if setting.startswith("GIT_") and setting not in _HARMLESS:
-            raise Refused(
-                f"setting {shown(setting.partition('=')[0])}",
-                why="git would do something else than its words say",
-                instead="leave it out, or name the directory with `git -C DIR`",
-            )
 
     def program(self, role: Role, words: list[str]) -> None:
         name = programs.called(words)
@@ -105,15 +104,15 @@ class Line:
                 instead="write the program's name out",
             )
         self.follow(name, words)
+        if name == ":":
+            variables.refuse(role, f"{(*words[1:2], '')[0]}=")
         if name in rules.SHELLS or name in ("source", "."):
             self.shell(role, words)
         elif name == "eval":
             self.inner(words[1:])
-        elif name in rules.CHANGING or programs.writes(name, words):
-            self.changing(role, name, words[1:])
-        elif not self.call(role, words) and (
-            name not in rules.VIEWING or programs.never(name, words)
-        ):
+        elif files.is_changing(words):
+            files.refuse_changing(role, name, words[1:], self.place)
+        elif not self.call(role, words) and not _looks(name, words):
             self.other(role, name, words)
 
     def call(self, role: Role, words: list[str]) -> bool:
@@ -134,19 +133,7 @@ class Line:
     def follow(self, name: str, words: list[str]) -> None:
         """Later paths are relative to where `cd` goes."""
         if name in ("cd", "pushd") and len(words) > 1:
-            goal = os.path.expanduser(words[-1])
-            self.place.cwd = os.path.normpath(os.path.join(self.place.cwd, goal))
-
-    def changing(self, role: Role, name: str, words: list[str]) -> None:
-        files = programs.targets(name, words)
-        if role.edits != rules.WORK and (not files or UNKNOWN in "".join(files)):
-            raise Refused(
-                f"{shown(name)} of files that are only known when it runs",
-                why=f"the {role.name} {role.task}",
-                instead="write the file's name out; notes of your own go below /tmp",
-            )
-        for path in files:
-            paths.refuse_output(role, path, self.place)
+            self.place.go(words[-1])
 
     def other(self, role: Role, name: str, words: list[str]) -> None:
         """A program that we know nothing of: what it is given may be a command again."""
@@ -157,28 +144,21 @@ class Line:
                 instead="use Read, Grep and Glob, `git status`, `git diff`, or "
                 f"{rules.wanted(role)}",
             )
-        if name == "alias":
+        if name == "alias" or {"dotglob", "expand_aliases"} & set(words):
             raise Refused(
-                "an alias",
-                why="the command behind it could not be judged",
+                f"{shown(name)} that gives words another meaning",
+                why="what is behind them could not be judged",
                 instead="write the command out",
             )
-        self.variables(name, words)
-        if "-delete" in words and name == "find":
-            self.changing(role, name, [])
+        files.refuse_script(words)
+        variables.refuse_words(role, words)
+        if name in rules.WRITING:
+            files.refuse_changed(role, name, words[1:], self.place)
+        if name == "find":
+            files.refuse_found(role, words[1:], self.place)
         if name.startswith(rules.INTERPRETERS):
             self.interpreted(role, name, words)
         self.embedded(role, name, words)
-
-    def variables(self, name: str, words: list[str]) -> None:
-        if name == "env" and {"-", "-i", "--ignore-environment"} & set(words):
-            self.refuse_variable("TUGCODE_ROLE=")
-        for word in words[1:]:
-            if name in (*_SETTING, "env") and UNKNOWN in word.partition("=")[0]:
-                self.refuse_variable("TUGCODE_")
-            for_git = name in _WRAPPERS and word.startswith("GIT_") and "=" in word
-            if for_git or "TUGCODE_" in word:
-                self.refuse_variable(word)
 
     def interpreted(self, role: Role, name: str, words: list[str]) -> None:
         module = programs.module(words)
@@ -186,13 +166,7 @@ class Line:
             self.call(role, ["tugcode", *module])
             return
         inline = [w for w in words[1:] if w.startswith(_INLINE)] or "awk" in name
-        said = {part for word in words[1:] for part in programs.parts(word)} if inline else set()
-        if said & _OURS:
-            raise Refused(
-                f"code for {shown(name)} that speaks of {shown(sorted(said & _OURS)[0])}",
-                why="what it would run cannot be judged",
-                instead="run the command itself, without a program around it",
-            )
+        _refuse_code(name, words[1:] if inline else [])
 
     def embedded(self, role: Role, name: str, words: list[str]) -> None:
         if len(words) > _MOST_WORDS:
@@ -206,18 +180,31 @@ class Line:
 
     def inside(self, role: Role, name: str, words: list[str]) -> None:
         """A word in the midst of others, which may be a program that those behind it are for."""
+        words = programs.as_git(words)
         base = programs.called(words)
-        if _is_order(words) or (name in _WRAPPERS and base in _OURS):
+        if name in variables.WRAPPERS:
+            self.wrapped(role, base, words)
+        if _is_order(words) or (name in variables.WRAPPERS and base in programs.OURS):
             self.refuse_added(name, words)
             self.call(role, words)
-        elif base in rules.SHELLS and (name in _WRAPPERS or programs.script(words) is not None):
+        elif base in rules.SHELLS and (
+            name in variables.WRAPPERS or programs.script(words) is not None
+        ):
             self.shell(role, words)
-        elif base in rules.CHANGING and name in _WRAPPERS:
-            self.changing(role, base, words[1:])
         elif base.rstrip("0123456789.") == "python":
             self.interpreted(role, base, words)
         elif " " in words[0].strip() or "\n" in words[0].strip():
             self.mentioned(role, words[0])
+
+    def wrapped(self, role: Role, name: str, words: list[str]) -> None:
+        """What may be the program that another one runs."""
+        if name in ("env", "exec", *rules.FORGETTING):
+            variables.refuse_words(role, words)
+        elif files.is_changing(words):
+            files.refuse_changing(role, name, words[1:], self.place)
+        elif name in rules.WRITING:
+            files.refuse_changed(role, name, words[1:], self.place)
+        files.refuse_script(words)
 
     def refuse_added(self, name: str, words: list[str]) -> None:
         if name in _ADDING and all(word.startswith("-") for word in words[1:]):
@@ -253,12 +240,14 @@ class Line:
         if text is not None:
             self.inner([text])
             return
-        files = [word for word in words[1:] if not word.startswith(("-", "+"))]
+        scripts = [word for word in words[1:] if not word.startswith(("-", "+"))]
         # A script has a name; what comes from another command, or a pipe, has none.
         hidden = [
-            word for word in files[:1] if UNKNOWN in programs.called([word]) or word[:5] == "/dev/"
+            word
+            for word in scripts[:1]
+            if UNKNOWN in programs.called([word]) or word[:5] == "/dev/"
         ]
-        if hidden or (not files and not {"--version", "--help"} & set(words)):
+        if hidden or (not scripts and not {"--version", "--help"} & set(words)):
             raise Refused(
                 f"{shown(words[0])} that reads its commands from elsewhere",
                 why="what it would run cannot be judged",
@@ -266,6 +255,13 @@ class Line:
             )
         if role.programs == rules.VIEWERS:
             self.other(role, programs.called(words), words)
+
+
+def _looks(name: str, words: list[str]) -> bool:
+    """Whether a program only looks, as it is called."""
+    if name == "command":
+        return words[1:2] in (["-v"], ["-V"])
+    return name in rules.VIEWING and not looking.does_more(name, words)
 
 
 def _is_order(words: list[str]) -> bool:
@@ -278,3 +274,13 @@ def _is_order(words: list[str]) -> bool:
     if name == "tugcode":
         return calls.tugcode_command(words[1:]).partition(" ")[0] in rules.FIRST_WORDS
     return False
+
+
+def _refuse_code(name: str, texts: list[str]) -> None:
+    said = {part for text in texts for part in programs.parts(text)} & programs.OURS
+    if said:
+        raise Refused(
+            f"code for {shown(name)} that speaks of {shown(sorted(said)[0])}",
+            why="what it would run cannot be judged",
+            instead="run the command itself, without a program around it",
+        )

@@ -2,44 +2,28 @@
 
 from __future__ import annotations
 
-import os
-
-from tugtool.guard import rules
+from tugtool.guard import rules, wild
 from tugtool.guard.refused import Refused, shown
-from tugtool.guard.shell import UNKNOWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from tugtool.guard.place import Place
     from tugtool.guard.rules import Role
 
 #: Writing there changes no file.
 _NOWHERE = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty")
-_TEMPORARY = ("/tmp/", "/var/tmp/", "/private/tmp/", "/var/folders/", "/private/var/folders/")
-_TUGTOOL = ".tugtool"
-
-
-class Place:
-    """Where an agent stands, and the plan that it works on, if that is known."""
-
-    __slots__ = ("cwd", "plan")
-
-    def __init__(self, cwd: str, plan: str = "") -> None:
-        self.cwd = cwd
-        self.plan = plan
-
-    def names(self, path: str) -> list[str]:
-        """The file's absolute name, and what it really is if there is a link on the way."""
-        name = os.path.normpath(os.path.join(self.cwd, os.path.expanduser(path)))
-        if UNKNOWN in name:
-            return [name]
-        return [name, os.path.realpath(name)]
+_TUGTOOL, _GIT = ".tugtool", ".git"
 
 
 def refuse_edit(role: Role | None, path: str, place: Place) -> None:
     """Refuse a file that the role may not edit; without a role, what nobody may."""
-    for name in place.names(path):
+    names = place.names(path)
+    if place.is_apart(names, deep=role is None or role.programs == rules.ANY):
+        return
+    for name in names:
         parts = name.lower().split("/")
-        _refuse_nobodys(name, parts)
+        if role is not None or not _is_free(parts):
+            _refuse_nobodys(name, parts)
         if role is not None:
             _refuse_settings(role, name, parts)
             if role.edits == rules.PLANS:
@@ -52,30 +36,39 @@ def refuse_edit(role: Role | None, path: str, place: Place) -> None:
 
 def refuse_output(role: Role | None, path: str, place: Place) -> None:
     """Refuse a file that a command of the role's would write."""
-    if path in _NOWHERE or path.startswith("/dev/fd/"):
-        return
-    if role is None:
-        for name in place.names(path):
-            _refuse_record(name, name.lower().split("/"))
-    elif role.edits == rules.WORK or not _is_temporary(place.names(path)):
+    if path not in _NOWHERE and not path.startswith("/dev/fd/"):
         refuse_edit(role, path, place)
 
 
-def _is_temporary(names: list[str]) -> bool:
-    return all(name.startswith(_TEMPORARY) and not _in_repository(name) for name in names)
+def refuse_removal(role: Role | None, path: str, place: Place) -> None:
+    """Refuse to take away a file, or a directory with something in it that has to stay."""
+    refuse_output(role, path, place)
+    for name in place.names(path):
+        parts = name.split("/")
+        kept = place.roots()
+        if role is not None and place.plan:
+            kept = kept + [f"{root}/{place.plan}" for root in kept]
+        inside = any(wild.begins(root.split("/"), parts) for root in kept)
+        trees = role is not None and ".tugtree" in parts[-2:]
+        if inside or trees:
+            raise Refused(
+                f"removing {shown(name)}",
+                why="the repository, its record or a worktree is in there",
+                instead="name just what has to go",
+            )
 
 
-def _in_repository(name: str) -> bool:
-    above = os.path.dirname(name)
-    while above not in ("/", ""):
-        if os.path.lexists(os.path.join(above, ".git")):
-            return True
-        above = os.path.dirname(above)
-    return False
+def refuse_new(role: Role, path: str, place: Place) -> None:
+    """Refuse a new directory where nobody but tugcode and git makes any."""
+    for name in place.names(path):
+        parts = name.lower().split("/")
+        if not place.is_apart([name]):
+            _refuse_nobodys(name, parts)
+            _refuse_plans(name, parts, place)
 
 
 def _refuse_nobodys(name: str, parts: list[str]) -> None:
-    if ".git" in parts:
+    if _index(parts, _GIT):
         raise Refused(
             f"editing {shown(name)}",
             why="it is git's own, and nobody edits it by hand",
@@ -86,13 +79,19 @@ def _refuse_nobodys(name: str, parts: list[str]) -> None:
 
 def _refuse_record(name: str, parts: list[str]) -> None:
     below = _below(parts)
-    if below[:1] and below[0] in rules.STATE_FILES:
+    if _index(parts, _TUGTOOL) == len(parts) - 1:
+        raise Refused(
+            f"writing or removing {shown(name)}",
+            why="the state, the plans and the log are in there",
+            instead="name the file that you mean",
+        )
+    if below and any(wild.matches(below[0], file) for file in rules.STATE_FILES):
         raise Refused(
             f"writing {shown(name)}",
             why="it is the state, which only tugcode's commands may change",
             instead="look at it with `tugcode state show`",
         )
-    if below[:1] and below[0] in rules.LOG_FILES:
+    if below and any(wild.matches(below[0], file) for file in rules.LOG_FILES):
         raise Refused(
             f"writing {shown(name)}",
             why="it is the implementation log, which `tugcode commit` writes",
@@ -148,7 +147,15 @@ def _nothing(role: Role, name: str) -> Refused:
 
 def _below(parts: list[str]) -> list[str]:
     """What stands behind the last `.tugtool`."""
-    if _TUGTOOL not in parts:
-        return []
-    last = len(parts) - 1 - parts[::-1].index(_TUGTOOL)
-    return parts[last + 1 :]
+    last = _index(parts, _TUGTOOL)
+    return parts[last + 1 :] if last else []
+
+
+def _index(parts: list[str], name: str) -> int:
+    """Where the name stands last, or may stand; 0 if nowhere."""
+    return next((at for at in range(len(parts) - 1, 0, -1) if wild.may_be(parts[at], name)), 0)
+
+
+def _is_free(parts: list[str]) -> bool:
+    """What people put right by hand: what git leaves out, and locks of a git that died."""
+    return parts[-2:] == ["info", "exclude"] or parts[-1].endswith(".lock")

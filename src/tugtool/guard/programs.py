@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
-from tugtool.guard import rules
+from tugtool.guard import options, rules, sed
+
+OURS = frozenset(("git", "tugcode", "tugtool"))
+#: What changes how a program runs, and which of its options take the next word.
+_TAKES = {
+    "builtin": (),
+    "command": (),
+    "env": ("-C", "--chdir", "-u", "--unset"),
+    "exec": ("-a",),
+    "flock": ("-E", "-w", "--timeout"),
+    "ionice": ("-c", "-n"),
+    "nice": ("-n", "--adjustment"),
+    "nohup": (),
+    "setsid": (),
+    "stdbuf": ("-e", "-i", "-o"),
+    "time": ("-f", "-o"),
+    "timeout": ("-k", "-s", "--kill-after", "--signal"),
+}
 
 
 def called(words: list[str]) -> str:
@@ -10,60 +27,67 @@ def called(words: list[str]) -> str:
     return words[0].rpartition("/")[2] if words else ""
 
 
+def inner(words: list[str]) -> list[str]:
+    """The command that a program runs which only changes how; itself if it is none of those."""
+    for _ in range(len(words)):
+        name = called(words)
+        if name not in _TAKES:
+            break
+        at = 1
+        while at < len(words) and (words[at][:1] == "-" or "=" in words[at].partition("/")[0]):
+            at += 2 if words[at] in _TAKES[name] else 1
+        words = words[at + 1 if name in ("flock", "timeout") else at :]
+    return words
+
+
+def as_git(words: list[str]) -> list[str]:
+    """A program of git's own, such as `git-commit`, as the call of git that it is."""
+    name = called(words)
+    command = name.removeprefix("git-")
+    known = command in rules.GIT_CHANGES | rules.GIT_LOOK or "git-core/" in words[0]
+    return ["git", command, *words[1:]] if command != name and known else words
+
+
 def parts(text: str) -> list[str]:
     """The names and numbers in a text."""
-    return "".join(mark if mark.isalnum() else " " for mark in text).split()
-
-
-def never(name: str, words: list[str]) -> bool:
-    """Whether a program that only looks was told to do more."""
-    options = rules.VIEWING_NEVER.get(name, ())
-    return any(word.partition("=")[0] in options for word in words[1:])
+    return "".join(mark if mark.isalnum() or mark == "_" else " " for mark in text).split()
 
 
 def writes(name: str, words: list[str]) -> bool:
     """Whether a program that only looks is to write a file."""
     if name in ("sort", "tree"):
-        return never(name, words)
+        return bool(options.values(words, "o", "--output", rules.VIEWING_VALUED.get(name, "")))
     if name == "uniq":
-        return len([word for word in words if not word.startswith("-")]) > 2
+        return len(options.plain(words, ("-f", "-s", "-w"))) > 2
     if name in ("awk", "gawk"):
         return "inplace" in words
-    if name not in ("perl", "ruby", "sed"):
-        return False
+    if name == "sed":
+        return sed.Call(words[1:]).in_place
     # Letters behind these are a script's, or a module's name.
-    return any("i" in _letters(word, "efIMmrC") for word in words[1:]) or never(name, words)
-
-
-def _letters(word: str, last: str) -> str:
-    """The short options that a word is made of, up to the first that takes the rest."""
-    if word[:1] != "-" or word[1:2] == "-":
-        return ""
-    return word[1 : next((at for at, mark in enumerate(word) if at and mark in last), None)]
-
-
-def targets(name: str, words: list[str]) -> list[str]:
-    """The files that such a program would change."""
-    files = [word for word in words if not word.startswith("-")]
-    if name in ("awk", "gawk", "perl", "ruby", "sed"):
-        return files[1:] or files
-    if name in ("cp", "ln", "rsync"):
-        return files[-1:]
-    if name in ("chmod", "chown"):
-        return files[1:]
-    if name == "dd":
-        return [word.removeprefix("of=") for word in files if word.startswith("of=")]
-    return files
+    given = (options.letters(word, "efIMmrC") for word in words[1:])
+    return name in ("perl", "ruby") and any("i" in letters for letters in given)
 
 
 def script(words: list[str]) -> str | None:
     """What follows a shell's -c."""
-    for at, word in enumerate(words[1:], 1):
-        if word[:1] == "-" != word[1:2] and "c" in word:
-            return words[at + 1] if at + 1 < len(words) else ""
-        if not word.startswith(("-", "+")):
-            return None
-    return None
+    rest = words[1:]
+    inline = False
+    while rest and rest[0].startswith(("-", "+")):
+        word = rest.pop(0)
+        inline = inline or (word[:1] == "-" != word[1:2] and "c" in word)
+        if rest and (word[-1:] in "oO" or word in ("--rcfile", "--init-file")):
+            rest.pop(0)
+    return (rest[0] if rest else "") if inline else None
+
+
+def reads_code(words: list[str]) -> bool:
+    """Whether an interpreter, or make, takes its code from what it reads."""
+    name = called(words)
+    if name == "make":
+        return not {"-", "/dev/stdin"}.isdisjoint(options.values(words[1:], "f", "--file", "C"))
+    inline = ("-c", "-e", "-m", "-n", "-p")
+    code = [word for word in words[1:] if word[:1] != "-" or word.startswith(inline)]
+    return name.startswith(rules.INTERPRETERS) and "awk" not in name and not code
 
 
 def module(words: list[str]) -> list[str] | None:

@@ -57,14 +57,28 @@ GIT_LOOK = frozenset(
 )
 #: Those that change nothing with the right words behind them.
 GIT_LOOK_WITH = {
-    "branch": ("", "--list", "-l", "-a", "--all", "-r", "--show-current", "-v", "-vv"),
-    "config": ("--get", "--get-all", "--list", "-l", "get", "list"),
+    "config": ("--get", "--get-all", "--get-regexp", "--list", "-l", "get", "list"),
     "reflog": ("", "show"),
-    "remote": ("", "-v", "show", "get-url"),
+    "remote": ("", "-v", "--verbose", "show", "get-url"),
     "stash": ("list", "show"),
     "submodule": ("", "status", "summary"),
-    "tag": ("", "-l", "--list"),
     "worktree": ("list",),
+}
+_LISTING = (
+    *("--list", "-l", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at"),
+    *("--sort", "--format", "--column", "--no-column", "--color", "--no-color", "-i"),
+)
+#: Those that change nothing with no other options than these.
+GIT_LOOK_OPTIONS = {
+    "archive": ("--format", "--prefix", "-v", "--verbose", "--worktree-attributes"),
+    "branch": (
+        *(*_LISTING, "--abbrev", "--no-abbrev", "-a", "--all", "-r", "--remotes"),
+        *("--show-current", "-v", "-vv", "-av", "-avv", "-rv", "-rvv", "--verbose"),
+    ),
+    "fsck": ("--full", "--strict", "--no-dangling", "--no-progress", "--connectivity-only"),
+    "hash-object": ("-t", "--stdin", "--no-filters", "--path"),
+    "symbolic-ref": ("--short", "-q", "--quiet", "--no-recurse"),
+    "tag": (*_LISTING, "-n"),
 }
 #: What a coder may do to the worktree with git: nothing that makes or moves a commit.
 GIT_WORK = frozenset(("add", "apply", "mv", "restore", "rm"))
@@ -79,14 +93,49 @@ GIT_CHANGES = frozenset(
         *("symbolic-ref", "tag", "update-index", "update-ref", "worktree", "write-tree"),
     )
 )
-#: For everybody else these would overwrite or remove what others rely on.
-PUSH_NEVER = ("--force", "-f", "--force-with-lease", "--mirror", "--delete", "-d", "--prune")
+#: All that may stand between `git push` or `git fetch` and the names of a remote and a branch.
+REMOTE_OPTIONS = {
+    "fetch": ("-q", "--quiet", "-v", "--verbose", "--no-tags", "--dry-run"),
+    "push": ("-u", "--set-upstream"),
+}
+#: Options for a repository of one's own below the temporary directories.
+APART_OPTIONS = {
+    "clone": (
+        *("-q", "--quiet", "-l", "--local", "--no-local", "--no-hardlinks", "--single-branch"),
+        *("-n", "--no-checkout", "--bare", "--depth", "-b", "--branch"),
+    ),
+    "init": ("-q", "--quiet", "--bare", "-b", "--initial-branch"),
+}
 #: Settings that are safe to give to a single run of git: all below a name, or just as they stand.
-GIT_SETTINGS = ("advice.", "color.", "core.pager=cat", "core.quotepath=off", "log.")
+GIT_SETTINGS = (
+    *("advice.", "color.", "core.pager=cat", "core.quotepath=false", "core.quotepath=off"),
+    "log.",
+)
 #: Options of git's that write a file, or run a program.
-GIT_NEVER = ("--output", "--ext-diff", "--open-files-in-pager", "-O", "--upload-pack", "--exec")
+GIT_NEVER = ("--output", "--ext-diff", "--open-files-in-pager", "--upload-pack", "--exec")
+#: Variables that no command of an agent's may set: they say who works on what, or make shells,
+#: loaders and git run something else than the words say. A star stands for any ending.
+NEVER_SET = (
+    *("TUGCODE_*", "GIT_*", "BASH_ENV", "BASH_FUNC_*", "BASHOPTS", "DYLD_*", "ENV", "LD_AUDIT"),
+    *("LD_PRELOAD", "PERL5DB", "PERL5OPT", "PROMPT_COMMAND", "PS4", "PYTHONHOME"),
+    *("PYTHONSTARTUP", "RUBYOPT", "SHELLOPTS", "XDG_CONFIG_*"),
+)
+#: Those that lead a program elsewhere: only for programs that a role may run whatever they do.
+NOT_SET = (
+    *("BROWSER", "CDPATH", "EDITOR", "GCONV_PATH", "GH_*", "GLAB_*", "GNUPGHOME", "HOME", "IFS"),
+    *("JAVA_TOOL_OPTIONS", "LD_*", "LESS*", "LOCPATH", "LUA_*", "MAGIC", "MANPAGER", "NODE_*"),
+    *("PAGER", "PATH", "PERL*", "PYTHON*", "RIPGREP_*", "RUBY*", "SHELL", "SSH_*", "TAR_OPTIONS"),
+    *("TMPDIR", "VISUAL", "XDG_*"),
+)
+#: Settings of them that change nothing but how something looks.
+HARMLESS_SETTINGS = (
+    *("GIT_EDITOR=true", "GIT_OPTIONAL_LOCKS=0", "GIT_PAGER=cat", "GIT_TERMINAL_PROMPT=0"),
+    *("GH_PAGER=cat", "GH_PROMPT_DISABLED=1", "GLAB_PAGER=cat", "LESS=FRX", "PAGER=cat"),
+)
 
-#: What the tool of a code host may be asked by an integrator: never to merge.
+#: What anybody may ask the tool of a code host.
+HOST_LOOK = ("checks", "diff", "list", "status", "view")
+#: What it may be asked by an integrator: never to merge.
 HOST_TOOLS = {
     "gh": {
         "pr": ("checks", "comment", "create", "diff", "edit", "list", "ready", "status", "view"),
@@ -117,18 +166,35 @@ VIEWING = frozenset(
 )
 #: What makes one of them write, or run something.
 VIEWING_NEVER = {
-    "find": ("-delete", "-exec", "-execdir", "-fls", "-fprint", "-fprintf", "-ok", "-okdir"),
-    "sed": ("-i", "--in-place", "-n -i"),
-    "sort": ("-o", "--output"),
-    "tree": ("-o",),
+    "date": ("-s", "--set"),
+    "file": ("-C", "--compile"),
+    "find": ("-delete", "-exec", "-fls", "-fprint", "-ok"),
     "printf": ("-v",),
-    "rg": ("--pre",),
+    "rg": ("--pre", "--hostname-bin"),
+    "sed": ("-f", "--file", "-i", "--in-place"),
+    "sort": ("-o", "--output", "--compress-program"),
+    "tree": ("-o", "-R"),
+    "wait": ("-p",),
 }
+#: Their short options that take the rest of the word.
+VIEWING_VALUED = {"date": "dfrI", "file": "fFmP", "sort": "kStT"}
 #: Programs whose purpose is to change files.
 CHANGING = frozenset(
     (
-        *("chmod", "chown", "cp", "dd", "ed", "ex", "ln", "mkdir", "mkfifo", "mv", "patch"),
-        *("rm", "rmdir", "rsync", "shred", "tee", "touch", "truncate", "unlink", "vi", "vim"),
+        *("chmod", "chown", "cp", "dd", "ed", "ex", "install", "ln", "mkdir", "mkfifo", "mv"),
+        *("patch", "rm", "rmdir", "rsync", "shred", "tee", "touch", "truncate", "unlink", "vi"),
+        "vim",
+    )
+)
+#: Those that write files if they are told to.
+WRITING = frozenset(("curl", "tar", "unzip", "wget"))
+#: Shells of databases: the state is one, and nobody's to change with them.
+DATABASES = frozenset(("duckdb", "litecli", "sqlite", "sqlite3", "sqlite-utils", "usql"))
+#: What runs a program without the variables that say who runs it.
+FORGETTING = frozenset(
+    (
+        *("at", "batch", "chroot", "crontab", "doas", "machinectl", "runuser", "su", "sudo"),
+        "systemd-run",
     )
 )
 SHELLS = frozenset(("ash", "bash", "dash", "fish", "ksh", "mksh", "sh", "zsh"))

@@ -6,15 +6,11 @@ of another command) stands in a word as `UNKNOWN`. What cannot be taken apart is
 
 from __future__ import annotations
 
-#: Stands for whatever the shell would put there; no command can hold it.
-UNKNOWN = "\0"
+from tugtool.guard.words import BLANK, ENDS, JOINED, TEMPORARY, UNKNOWN, Unclear, Words
+
 #: Longer ones are not read: nobody could judge them either.
 MOST_CHARACTERS = 100_000
 _DEEPEST = 20
-_BLANK = " \t\r"
-_ENDS = ";&|\n()"
-#: A line that goes on in the next one; not in a comment, nor in single quotes.
-_JOINED = "\\\n"
 #: A command follows them.
 _BEFORE = ("if", "then", "else", "elif", "while", "until", "do", "!", "{", "coproc", "time")
 #: No command follows them.
@@ -23,16 +19,16 @@ _PLAIN = ("for", "select", "done", "fi", "}", "esac")
 _DIGITS = "0123456789"
 
 
-class Unclear(Exception):
-    """A command that cannot be taken apart; says how to write it instead."""
-
-
 class Simple:
     """One program with its words, the variables set for it, and where its output goes."""
 
-    __slots__ = ("assigned", "reads", "words", "writes")
+    __slots__ = ("assigned", "before", "reads", "texts", "words", "writes")
 
     def __init__(self) -> None:
+        #: Whose output it reads, behind a `|`.
+        self.before: Simple | None = None
+        #: What stands in the line itself for it to read.
+        self.texts: list[str] = []
         #: `NAME=value` in front of the program.
         self.assigned: list[str] = []
         self.words: list[str] = []
@@ -41,56 +37,54 @@ class Simple:
         self.reads: list[str] = []
 
 
-def commands(text: str, depth: int = 0) -> list[Simple]:
-    """Every simple command of `text`, in the order in which they begin."""
+def commands(text: str, depth: int = 0, known: dict[str, str] | None = None) -> list[Simple]:
+    """Every simple command of `text`, in the order in which they begin.
+
+    `known` has the values of variables; all others are unknown.
+    """
     if len(text) > MOST_CHARACTERS:
         raise Unclear(f"it has over {MOST_CHARACTERS} characters: put it into a script")
     if UNKNOWN in text:
         raise Unclear("it has a NUL character: leave it out")
-    reader = _Reader(text, depth)
+    reader = _Reader(text, depth, {} if known is None else known)
     reader.read("")
     return reader.found
 
 
-class _Reader:
+class _Reader(Words):
     """Characters in, simple commands out."""
 
-    def __init__(self, text: str, depth: int) -> None:
+    def __init__(self, text: str, depth: int, known: dict[str, str]) -> None:
         if depth > _DEEPEST:
             raise Unclear("it is nested too deeply: write its parts as commands of their own")
-        self.text = text
-        self.at = 0
+        super().__init__(text, known)
         self.depth = depth
         self.found: list[Simple] = []
-
-    def peek(self, count: int = 1) -> str:
-        return self.text[self.at : self.at + count]
+        #: Whose output the next command reads.
+        self.piped: Simple | None = None
+        #: Here-documents that begin behind the next line end.
+        self.pending: list[tuple[Simple, str, str]] = []
 
     def read(self, until: str) -> None:
         """Commands up to `until`, or to the end."""
         self.depth += 1
         if self.depth > _DEEPEST:
             raise Unclear("it is nested too deeply: write its parts as commands of their own")
-        while True:
-            self.command()
-            mark = self.peek()
-            if not mark:
-                if until:
-                    raise Unclear(f"a {until} is missing")
-                break
+        while (mark := self.command()) and mark != ")":
             self.at += 1
-            if mark == "(":
+            if mark == "\n":
+                self.documents()
+            elif mark == "(":
                 self.read(")")
-            elif mark == ")":
-                if until != ")":
-                    raise Unclear("it has a ) too many")
-                break
+        if mark != until:
+            raise Unclear(f"a {until} is missing" if until else "it has a ) too many")
+        self.at += len(mark)
         self.depth -= 1
 
-    def command(self) -> None:
-        """One simple command, up to what ends it."""
+    def command(self) -> str:
+        """One simple command, up to what ends it, and that."""
         made = Simple()
-        while (mark := self.skip_blank()) and mark not in _ENDS:
+        while (mark := self.skip_blank()) and mark not in ENDS:
             if self.redirected(made):
                 continue
             start = self.at
@@ -106,12 +100,16 @@ class _Reader:
                 raise Unclear("it defines a function: write its commands out")
             if made.words == ["[["]:
                 self.condition()
+        made.before, self.piped = self.piped, None
+        if mark == "|" and self.text[self.at : self.at + 2] != "||":
+            self.piped = made
         if made.words or made.assigned or made.writes:
             self.found.append(made)
+        return self.peek()
 
     def skip_blank(self) -> str:
-        while (mark := self.peek()) and (mark in _BLANK or self.peek(2) == _JOINED):
-            self.at += 1 if mark in _BLANK else 2
+        while (mark := self.peek()) and (mark in BLANK or self.peek(2) == JOINED):
+            self.at += 1 if mark in BLANK else 2
         if mark == "#":
             end = self.text.find("\n", self.at)
             self.at = len(self.text) if end < 0 else end
@@ -144,7 +142,9 @@ class _Reader:
             mark = self.skip_blank()
             if not mark:
                 raise Unclear("a ]] is missing")
-            if mark in "<>&|()\n;":
+            if mark == "\n" and self.pending:
+                raise Unclear("a here-document begins within [[ ]]")
+            if mark in "<>&|()\n;" and self.peek(2) not in ("<(", ">("):
                 self.at += 1
             elif self.word() == "]]":
                 return
@@ -156,17 +156,12 @@ class _Reader:
             self.at += 1
         if self.peek(2) == "&>":
             self.at += 1
-        mark = self.peek()
-        if not mark or mark not in "<>":
-            self.at = start
-            return False
-        if self.peek(2) in ("<(", ">("):
+        if self.peek() not in ("<", ">") or self.peek(2) in ("<(", ">("):
             self.at = start
             return False
         if self.peek(2) == "<<" and self.peek(3) != "<<<":
-            raise Unclear(
-                "it has a here-document: pass the text as an argument, or write a file first"
-            )
+            self.document(made)
+            return True
         while self.peek() and self.peek() in "<>&|-":
             self.at += 1
         operator = self.text[start : self.at]
@@ -174,129 +169,91 @@ class _Reader:
         self.skip_blank()
         target = self.word()
         # A number behind & is an open file.
-        if target and not (operator.endswith("&") and target.isdecimal()):
+        if operator.endswith("<<<"):
+            made.texts.append(target)
+        elif target and not (operator.endswith("&") and target.isdecimal()):
             (made.writes if writes else made.reads).append(target)
         return True
 
-    def word(self) -> str:
-        """One word, without its quotes."""
-        parts: list[str] = []
-        while mark := self.peek():
-            if mark in "<>" and self.peek(2) in ("<(", ">("):
-                self.at += 2
-                self.read(")")
-                parts.append(UNKNOWN)
-            elif mark in _BLANK or mark in _ENDS or mark in "<>":
-                break
-            else:
-                parts.append(self.part(mark))
-        return "".join(parts)
+    def document(self, made: Simple) -> None:
+        """The beginning of a here-document: how it will end."""
+        self.at += 2
+        mark = "-" if self.peek() == "-" else ""
+        self.at += len(mark)
+        self.skip_blank()
+        start = self.at
+        end = self.word()
+        raw = self.text[start : self.at]
+        # No variable counts there, whatever it stands for.
+        if not raw or any(mark in "\n$`*?[{<>" for mark in raw):
+            raise Unclear("how its here-document ends cannot be seen: write <<'EOF'")
+        quoted = any(each in "'\"\\" for each in raw)
+        self.pending.append((made, f"{mark}'" if quoted else mark, end))
 
-    def part(self, mark: str) -> str:
-        self.at += 1
-        if mark == "'":
-            return self.up_to("'")
-        if mark == '"':
-            return self.quoted()
-        if mark == "\\":
-            self.at += 1
-            return self.text[self.at - 1 : self.at].replace("\n", "")
-        if mark == "$":
-            return self.expansion()
-        if mark == "`":
-            return self.backquoted()
-        # Patterns and lists become other words.
-        return UNKNOWN if mark in "*?[{" else mark
+    def documents(self) -> None:
+        """The here-documents that begin here; nothing in them is a command but what `$` starts."""
+        for made, marks, end in self.pending:
+            start, stop = self.at, -1
+            while stop < 0:
+                at = self.at
+                self.at = self.text.find("\n", at) + 1 or len(self.text) + 1
+                row = self.text[at : self.at - 1]
+                if (row.lstrip("\t") if "-" in marks else row) == end or at >= len(self.text):
+                    stop = at
+            text = self.text[start:stop]
+            made.texts.append(text if "'" in marks else self.expanded(text))
+        self.pending = []
 
-    def up_to(self, mark: str) -> str:
-        end = self.text.find(mark, self.at)
-        if end < 0:
-            raise Unclear(f"a {mark} is missing")
-        found = self.text[self.at : end]
-        self.at = end + 1
-        return found
-
-    def quoted(self) -> str:
+    def expanded(self, text: str) -> str:
+        """A here-document in which variables and commands are replaced."""
+        if JOINED in text:
+            raise Unclear("its here-document has lines that go on: write <<'EOF'")
+        inner = _Reader(text, self.depth + 1, self.known)
         parts = []
-        while (mark := self.peek()) != '"':
-            if not mark:
-                raise Unclear('a " is missing')
-            self.at += 1
+        while mark := inner.peek():
+            inner.at += 1
             if mark == "\\":
-                mark = self.peek()
-                self.at += 1
-                parts.append("" if mark == "\n" else mark if mark in '$`"\\' else f"\\{mark}")
-            elif mark == "$" and self.peek() != '"':
-                parts.append(self.expansion())
-            elif mark == "`":
-                parts.append(self.backquoted())
-            else:
-                parts.append(mark)
-        self.at += 1
-        return "".join(parts)
-
-    def expansion(self) -> str:
-        """What follows a `$`."""
-        if self.peek(2) == "((":
-            self.at += 2
-            self.inside("))")
-        elif self.peek() == "(":
-            self.at += 1
-            self.read(")")
-        elif self.peek() == "{":
-            self.at += 1
-            self.inside("}")
-        elif self.peek() == "'":
-            # Letters may be written as numbers there.
-            self.at += 1
-            self.inside("'")
-        elif self.peek() == '"':
-            return ""
-        elif self.peek() and (self.peek().isalnum() or self.peek() in "_@*#?$!-"):
-            self.name()
-        else:
-            return "$"
-        return UNKNOWN
-
-    def name(self) -> None:
-        first = self.peek()
-        self.at += 1
-        while first not in "@*#?$!-0123456789" and (self.peek().isalnum() or self.peek() == "_"):
-            self.at += 1
-
-    def inside(self, end: str) -> None:
-        """Up to `end`, for the commands that may be in there."""
-        while not self.text.startswith(end, self.at):
-            mark = self.peek()
-            if not mark:
-                raise Unclear(f"a {end} is missing")
-            self.at += 1
-            if mark == "\\":
-                self.at += 1
+                mark = inner.peek()
+                inner.at += 1
             elif mark == "$":
-                self.expansion()
+                mark = inner.expansion()
             elif mark == "`":
-                self.backquoted()
-            elif mark == '"' and end != "'":
-                self.quoted()
-        self.at += len(end)
-
-    def backquoted(self) -> str:
-        parts = []
-        while (mark := self.peek()) != "`":
-            if not mark:
-                raise Unclear("a ` is missing")
-            self.at += 1
-            if mark == "\\" and self.peek() and self.peek() in "$`\\":
-                mark = self.peek()
-                self.at += 1
+                mark = inner.backquoted()
             parts.append(mark)
-        self.at += 1
-        self.found += commands("".join(parts), self.depth + 1)
-        return UNKNOWN
+        self.found += inner.found
+        return "".join(parts)
+
+    def substituted(self) -> str:
+        """What a command in `$(...)` prints, if that is known."""
+        before = len(self.found)
+        self.read(")")
+        return _printed(self.found[before:])
+
+    def nested(self, text: str) -> str:
+        """What the commands in a text of their own print, if that is known."""
+        made = commands(text, self.depth + 1, self.known)
+        self.found += made
+        return _printed(made)
 
 
 def _is_assignment(word: str) -> bool:
     name, equals, _ = word.partition("=")
     name = name.removesuffix("+")
     return bool(equals) and name.replace("_", "a").isalnum() and not name[:1].isdigit()
+
+
+def _printed(made: list[Simple]) -> str:
+    """What commands print, if that is known: here, or a file that is new."""
+    if [each.words for each in made] in ([["pwd"]], [["git", "rev-parse", "--show-toplevel"]]):
+        return "."
+    return TEMPORARY if len(made) == 1 and _makes_temporary(made[0]) else UNKNOWN
+
+
+def _makes_temporary(made: Simple) -> bool:
+    plain = made.words[:1] == ["mktemp"] and not made.assigned + made.writes
+    return plain and all(
+        word in ("-d", "-q", "-t", "--directory", "--quiet")
+        or (word.startswith("/tmp/") and ".." not in word)
+        or (not word.startswith("-") and "/" not in word and made.words[at - 1] == "-t")
+        for at, word in enumerate(made.words[1:], 1)
+    )
