@@ -40,7 +40,7 @@ AGENTS_PER_STEP = 2
 #: Of the time in which the plan's shape lets workers be busy, they are, at least so much.
 LEAST_BUSY = 0.8
 #: A step may cost so many times what its bare git commands cost.
-MOST_OVERHEAD = 5.0
+MOST_OVERHEAD = 6.0
 #: Those with a budget, and one where every step waits for ten others.
 SHAPES = ("free", "braid", "diamonds")
 #: A short run and a long one: what they differ by is steps alone.
