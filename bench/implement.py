@@ -77,7 +77,7 @@ import time
 from tugtool.implement import worker
 next_ = worker.Worker._next
 def sleepy(self):
-    time.sleep(1)
+    time.sleep(1)  # the fault itself
     return next_(self)
 worker.Worker._next = sleepy
 """

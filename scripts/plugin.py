@@ -8,6 +8,8 @@ import re
 import sys
 from pathlib import Path
 
+from reference import kind
+
 from tugtool import __version__
 from tugtool.agent_settings import ROLES
 from tugtool.agents import contracts, presets, prompts
@@ -82,19 +84,6 @@ def rows(schema: dict, prefix: str = "") -> list[str]:
         inner = inner.get("items", inner)
         found += rows(inner.get("anyOf", [inner])[0], f"{path}{'[]' if listed else ''}.")
     return found
-
-
-def kind(schema: dict) -> str:
-    """What a field takes, in a few words."""
-    if "enum" in schema:
-        return ", ".join("null" if word is None else f"`{word}`" for word in schema["enum"])
-    if "const" in schema:
-        return f"`{schema['const']}`"
-    if "anyOf" in schema:
-        return " or ".join(map(kind, schema["anyOf"]))
-    if schema["type"] == "array":
-        return f"list of {kind(schema['items'])}"
-    return " or ".join([schema["type"]] if isinstance(schema["type"], str) else schema["type"])
 
 
 def manifest(name: str) -> str:

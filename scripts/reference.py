@@ -75,7 +75,7 @@ def _rows(schema: dict, prefix: str, seen: set) -> list[str]:
     for field, value in schema.get("properties", {}).items():
         mark = "" if field in schema["required"] else "?"
         path = f"{prefix}{field}{mark}"
-        rows.append(f"| `{path}` | {_type(value)} | {value['description']} |")
+        rows.append(f"| `{path}` | {kind(value)} | {value['description']} |")
         inner = value.get("items", value)
         depth = "[]" if "items" in value else ""
         while "items" in inner:
@@ -85,17 +85,18 @@ def _rows(schema: dict, prefix: str, seen: set) -> list[str]:
     return rows
 
 
-def _type(schema: dict) -> str:
+def kind(schema: dict) -> str:
+    """What a field takes, in a few words."""
     if "enum" in schema:
         return ", ".join("null" if value is None else f"`{value}`" for value in schema["enum"])
     if "const" in schema:
         return f"`{schema['const']}`"
     if "anyOf" in schema:
-        return " or ".join(map(_type, schema["anyOf"]))
+        return " or ".join(map(kind, schema["anyOf"]))
     if "$ref" in schema:
         return schema["$ref"].rsplit("/", 1)[1]
     if schema["type"] == "array":
-        return f"list of {_type(schema['items'])}"
+        return f"list of {kind(schema['items'])}"
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
     return " or ".join(kinds)
 

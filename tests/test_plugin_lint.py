@@ -176,7 +176,7 @@ def test_a_prompt_that_was_edited_in_the_plugin_alone_is_noticed(copy):
         "ROOT = Path(__file__).resolve().parent.parent", f"ROOT = Path({str(copy)!r})"
     )
     command = [sys.executable, "-c", program, "--check"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=WRITER.parent, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, f"{CODER} is out of date; run: make docs\n")
 
 

@@ -151,6 +151,7 @@ def _take_ms(played: Played, call: Call, act: Act, milliseconds: object) -> None
 def _wait_for(played: Played, call: Call, act: Act, name: object) -> None:
     path = played.path(call.filled(str(name)))
     while not os.path.lexists(path):
+        # A file that is not there tells nobody when it comes.
         time.sleep(NAP_SECONDS)
 
 
