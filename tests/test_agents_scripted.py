@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -288,7 +289,7 @@ def test_what_it_spawns_goes_on_without_it(stage):
 @pytest.mark.parametrize("own", [False, True])
 def test_what_it_spawns_stays_in_its_group_unless_it_is_to_leave_it(stage, own):
     os.mkfifo(stage.tree / "group")
-    line = f"{sys.executable} -c 'import os; print(os.getpgrp())' >group"
+    line = f"{shlex.quote(sys.executable)} -c 'import os; print(os.getpgrp())' >group"
     stage.script({"do": [{"spawn": line, "own_group": own}]})
     agent = stage.start(start_new_session=True)
     agent.stdin.write(stage.given("coder"))

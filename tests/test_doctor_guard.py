@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import sys
 
@@ -109,7 +110,7 @@ def put(homes, tugcode: str) -> None:
         (homes / "bin" / "tugcode").chmod(0o755)
 
 
-OURS = f'exec {sys.executable} -m tugtool "$@"'
+OURS = f'exec {shlex.quote(sys.executable)} -m tugtool "$@"'
 
 
 def test_where_no_client_has_the_plugin_there_is_nothing_to_say(clinic):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 
@@ -209,7 +210,7 @@ def test_what_cannot_be_read_is_blocked_and_never_a_traceback(repo, given):
 
 
 def test_closed_streams_and_a_lost_directory_still_end_in_a_refusal(repo, tmp_path):
-    line = " ".join(HOOK)
+    line = shlex.join(HOOK)
     assert subprocess.run(["sh", "-c", f"{line} <&- 2>&-"], check=False).returncode == 2
     gone = tmp_path / "gone"
     gone.mkdir()
@@ -270,7 +271,7 @@ def test_a_command_of_tugcode_that_the_role_may_run_needs_no_further_leave(repo)
 
 def test_a_script_that_calls_tugcode_is_refused_there_because_its_role_is_told(repo, tmp_path):
     script = tmp_path / "go.sh"
-    script.write_text(f"{sys.executable} -m tugtool state pause work")
+    script.write_text(f"{shlex.quote(sys.executable)} -m tugtool state pause work")
     done = ask(Case("Bash", f"sh {script}"), repo.path, agent="coder-agent")
     line = json.loads(done.stdout)["hookSpecificOutput"]["updatedInput"]["command"]
     ran = subprocess.run(line, shell=True, cwd=repo.path, capture_output=True, check=False)

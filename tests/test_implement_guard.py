@@ -1,5 +1,6 @@
 """Agents that change what their role may not, with no hook anywhere: undone, kept, tried again."""
 
+import shlex
 import sys
 
 import pytest
@@ -9,7 +10,7 @@ from implement_fixtures import ROLES
 from state_fixtures import KEY
 from tugtool import repository, salvaged
 
-TUG = f"{sys.executable} -m tugtool"
+TUG = f"{shlex.quote(sys.executable)} -m tugtool"
 EDIT = {"append": "code.txt", "text": "mended by the {role}\n"}
 #: What an agent that may change nothing does, and what it is told.
 FAULTS = {

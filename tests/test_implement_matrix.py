@@ -3,6 +3,7 @@
 Whatever happens, the same is asked of what is left: `implement_aftermath.aftermath`.
 """
 
+import shlex
 import sys
 from collections import Counter
 
@@ -14,7 +15,7 @@ from implement_fixtures import events, kinds
 from state_fixtures import KEY
 
 #: As a person's shell has it: an agent's own would be refused.
-TUG = f"env -u TUGCODE_ROLE {sys.executable} -m tugtool"
+TUG = f"env -u TUGCODE_ROLE {shlex.quote(sys.executable)} -m tugtool"
 AGENT = ["agent_started", "agent_ended"]
 FAILED = ["agent_started", "agent_failed"]
 CODER = [*AGENT, "coder_reported"]
@@ -445,7 +446,7 @@ def fills_up(play, word: str, most: int = 0) -> str:
     """A command line after which whoever above has that word finds no room for more bytes."""
     script = play.root.parent / "full.py"
     script.write_text(FULL)
-    return f"{sys.executable} {script} {word} {most}"
+    return f"{shlex.quote(sys.executable)} {script} {word} {most}"
 
 
 def test_a_commit_that_finds_no_room_parks_the_step_and_its_work_is_saved(play):

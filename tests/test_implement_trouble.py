@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import sys
 
@@ -262,7 +263,7 @@ def test_steps_that_conflict_in_git_are_named_and_parked(play):
 def test_a_claim_that_is_taken_away_stops_the_agent_and_nothing_more_is_touched(play):
     play = play("1 t")
     # As a person would: an agent's own would be refused.
-    tug = f"env -u TUGCODE_ROLE {sys.executable} -m tugtool state"
+    tug = f"env -u TUGCODE_ROLE {shlex.quote(sys.executable)} -m tugtool state"
     # Paused first: whoever loses the claim is stopped as soon as that is noticed.
     line = f"cd ../.. && {tug} pause work && {tug} reset work step-1"
     acts = [{"write": "half", "text": "x"}, {"run": line}, {"hang": True}]

@@ -53,7 +53,7 @@ def test_a_package_without_it_says_where_it_looked(tmp_path, monkeypatch):
 
 #: A client that writes down how it was called, and says something with an escape in it.
 CLIENT = """#!/bin/sh
-echo "$0 $*" >>"{log}"
+(IFS='|'; echo "$0|$*") >>"{log}"
 printf 'done \\033[31mwell\\033[0m\\n'
 {more}
 """
@@ -73,7 +73,7 @@ def client(tmp_path, monkeypatch):
 
     install.calls = lambda: [
         [os.path.basename(words[0]), *words[1:]]
-        for words in (line.split() for line in log.read_text().splitlines())
+        for words in (line.split("|") for line in log.read_text().splitlines())
     ]
     return install
 
