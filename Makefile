@@ -3,11 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= auto
+MINUTES ?= 10
+SEED ?=
+ONLY ?=
 CLIENTS := .clients
 
 include clients/versions.mk
 
-.PHONY: help demo test check fix docs bench clients clean
+.PHONY: help demo test proof check fix docs bench clients clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -17,6 +20,10 @@ demo: $(VENV)/runtime ## Show the main job end to end in a throw-away repository
 
 test: $(VENV)/development ## Run all tests.
 	@$(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=term
+
+proof: $(VENV)/development ## Run the proofs for MINUTES (10); ONLY=chaos chooses, SEED=1 repeats.
+	@TUG_MINUTES=$(MINUTES) TUG_SEED=$(SEED) \
+	  $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m proof -k "$(ONLY)"
 
 check: $(VENV)/development ## Check format, lint and types.
 	@$(BIN)/ruff format --check --cache-dir .cache/ruff .

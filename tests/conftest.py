@@ -14,6 +14,8 @@ import tugtool
 from tugtool.cli import parse
 from tugtool.cli.main import main
 
+pytest_plugins = ["proving"]
+
 DATES = {"GIT_AUTHOR_DATE": "2026-01-01T00:00:00Z", "GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z"}
 
 # Whoever runs the tests in the background has them ignore interrupts, and all they start.

@@ -1,0 +1,76 @@
+"""The proofs' own clockwork: shares of the time, seeds taken back, a line for each at the end."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+PROOF = """
+import pytest
+
+@pytest.mark.proof(share=3)
+def test_long(spell):
+    seeds = list(spell.seeds(least=2))
+    spell.tell(f"{spell.seconds:.3f} seconds, {seeds[:2]}")
+
+@pytest.mark.proof(share=1)
+def test_short(spell):
+    spell.tell(f"{spell.seconds:.3f} seconds")
+    next(spell.seeds())
+
+@pytest.mark.proof(share=1)
+def test_wrong(spell):
+    for seed in spell.seeds(least=3):
+        assert seed != 43
+
+def test_ordinary():
+    pass
+"""
+
+
+def _run(tmp_path: Path, *words: str, **env: str) -> str:
+    (tmp_path / "test_these.py").write_text(PROOF)
+    path = str(Path(__file__).parent.parent)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "proving", "-p", "no:cacheprovider", *words],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path, "TUG_MINUTES": "", "TUG_SEED": "", **env},
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout + done.stderr
+
+
+def test_a_proof_is_short_by_default(tmp_path):
+    out = _run(tmp_path, TUG_SEED="7")
+    assert "test_long: TUG_SEED=7, 2 rounds, 0 s; 0.000 seconds, [7, 8]" in out
+    assert "test_short: TUG_SEED=7, 1 rounds, 0 s; 0.000 seconds" in out
+
+
+def test_the_minutes_are_shared_out_among_the_chosen_proofs(tmp_path):
+    assert "; 0.300 seconds, [" in _run(tmp_path, TUG_MINUTES="0.00833333")
+    assert "; 0.500 seconds, [" in _run(tmp_path, "-k", "long", TUG_MINUTES="0.00833333")
+    # Two workers have twice the time, but no proof has more than all of it.
+    both = _run(tmp_path, "-n2", "-k", "long or short", TUG_MINUTES="0.00833333")
+    assert "; 0.500 seconds, [" in both
+    assert "; 0.250 seconds" in both
+
+
+def test_a_failure_says_its_seed_and_gets_there_again(tmp_path):
+    out = _run(tmp_path, "-k", "wrong", TUG_SEED="41")
+    assert "TUG_SEED=43\n" in out
+    again = _run(tmp_path, "-k", "wrong", TUG_SEED="43")
+    assert "1 failed" in again
+    assert "test_wrong: TUG_SEED=43, 1 rounds" in again
+    assert "1 passed" in _run(tmp_path, "-k", "wrong", TUG_SEED="44")
+
+
+def test_without_a_seed_each_proof_makes_one_up(tmp_path):
+    def seeds() -> set[str]:
+        lines = [line for line in _run(tmp_path, "-k", "short").splitlines() if ";" in line]
+        return {line.split("TUG_SEED=")[1].split(",")[0] for line in lines}
+
+    first, second = seeds(), seeds()
+    assert first
+    assert second
+    assert first != second

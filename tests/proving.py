@@ -1,0 +1,84 @@
+"""How long a proof runs, and from which seed; what it did is told at the end of the run.
+
+A proof is a test with the mark `proof`. It asks its `spell` for seeds: a few by default, and
+with TUG_MINUTES (`make proof MINUTES=60`) as many as fit into its share of that time. With
+TUG_SEED every proof starts from that seed, and so does again what it did.
+"""
+
+import os
+import random
+import time
+from collections.abc import Iterator
+
+import pytest
+
+MINUTES = float(os.environ.get("TUG_MINUTES") or 0)
+_SECONDS = pytest.StashKey[float]()
+_PROPERTY = "proof"
+
+
+class Spell:
+    """The time that one proof has, its seeds, and what it has to tell."""
+
+    def __init__(self, seconds: float, seed: int) -> None:
+        self.seconds, self.seed = seconds, seed
+        self.began = time.monotonic()
+        self.rounds = 0
+        self.told: list[str] = []
+
+    def seeds(self, least: int = 1) -> Iterator[int]:
+        """At least so many seeds, each after the other; more while there is time."""
+        while self.rounds < least or time.monotonic() < self.began + self.seconds:
+            self.rounds += 1
+            # So that whatever fails says how to get there at once.
+            print(f"TUG_SEED={self.seed + self.rounds - 1}")
+            yield self.seed + self.rounds - 1
+
+    def lasts(self, short: float) -> float:
+        """Seconds for a proof that is told how long to go on: its share, or what is short."""
+        return self.seconds or short
+
+    def tell(self, what: object) -> None:
+        """A line about what was done, printed when all tests have ended."""
+        self.told.append(str(what))
+
+
+@pytest.fixture
+def spell(request: pytest.FixtureRequest, record_property) -> Iterator[Spell]:
+    """Time and seeds of a proof, and its line in the summary."""
+    asked = os.environ.get("TUG_SEED")
+    seed = int(asked) if asked else random.SystemRandom().randrange(10**9)
+    spell = Spell(request.node.stash.get(_SECONDS, 0.0), seed)
+    yield spell
+    spent = time.monotonic() - spell.began
+    line = f"TUG_SEED={spell.seed}, {spell.rounds or 1} rounds, {spent:.0f} s"
+    record_property(_PROPERTY, "; ".join([line, *spell.told]))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "proof(share): goes on for its share of TUG_MINUTES")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Share the time out among the proofs that were chosen; workers run side by side."""
+    marks = {item: item.get_closest_marker("proof") for item in session.items}
+    shares = {item: mark.kwargs.get("share", 1) for item, mark in marks.items() if mark}
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    for item, share in shares.items():
+        part = share / sum(shares.values()) * min(workers, len(shares))
+        item.stash[_SECONDS] = MINUTES * 60 * min(1, part)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What every proof did: with which seed, how often, for how long."""
+    lines = {
+        f"{report.nodeid.rpartition('/')[2]}: {value}"
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        # What was recorded is in the report of the teardown; not everything here is a report.
+        for name, value in getattr(report, "user_properties", ())
+        if name == _PROPERTY
+    }
+    if lines:
+        terminalreporter.section("proofs")
+        terminalreporter.write_line("\n".join(sorted(lines)))
