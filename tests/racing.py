@@ -51,6 +51,12 @@ class Crew:
         assert [process.returncode for process in self.processes] == [0] * len(texts)
         return [json.loads(text.splitlines()[-1]) for text in texts]
 
+    def __enter__(self) -> "Crew":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.end()
+
     def end(self) -> None:
         """Nothing that was started here outlives the test."""
         for process in self.processes:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from chaos_judge import judged
 from chaos_scene import LINES, Found, lying_in
+
 from conftest import Repo
 from racing import command, kill_all
 from state_fixtures import markdown

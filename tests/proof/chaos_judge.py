@@ -7,6 +7,7 @@ when they were about to do something, and one with what was said when they had b
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
+from itertools import accumulate
 
 from state_fixtures import Lab
 from state_replay import INVARIANTS
@@ -81,16 +82,19 @@ class History:
             yield f"{self.attempt[top]} is the newest"
         if kind in OWNERS and event["actor"] != self.holder[top]:
             yield f"{event['actor']} does it, and {self.holder[top]} has it"
-        if kind in ("complete", "substep_completed"):
-            if anchor in self.done:
-                yield "it was completed already"
-            self.done.add(anchor)
-        elif kind in ("reopen", "substep_reopened"):
-            if anchor not in self.done:
-                yield "it was not completed"
-            self.done -= {each for each in self.home if anchor in (each, self.home[each])}
+        if kind in ("complete", "substep_completed", "reopen", "substep_reopened"):
+            yield from self.turn(anchor, done=kind.endswith(("complete", "completed")))
         if kind in ("release", "reset", "reopen"):
             self.holder[top] = None
+
+    def turn(self, anchor: str, *, done: bool) -> Iterator[str]:
+        """Something is completed, or no longer: each at most once after the other."""
+        if done == (anchor in self.done):
+            yield f"it was {'' if done else 'not '}completed already"
+        if done:
+            self.done.add(anchor)
+        else:
+            self.done -= {each for each in self.home if anchor in (each, self.home[each])}
 
     def claim(self, top: str, event: dict) -> Iterator[str]:
         if event["attempt"] != self.attempt[top] + 1:
@@ -138,7 +142,10 @@ def _left(entry: dict, home: dict[str, str]) -> tuple | None:
     """The event that an answered operation must have left; None if it changed nothing."""
     op, said = entry["op"], entry["said"]
     anchor = said.get("anchor")
-    changed = {"claim": said.get("claimed") and not said.get("replayed"), "reset": said.get("reset")}
+    changed = {
+        "claim": said.get("claimed") and not said.get("replayed"),
+        "reset": said.get("reset"),
+    }
     if not changed.get(op, True) or said.get("already_completed"):
         return None
     kind = op
@@ -169,17 +176,22 @@ def unfenced(entries: list[dict], home: dict[str, str]) -> Iterator[str]:
         if entry["op"] == "claim":
             said = entry["said"]
             claims.setdefault(said["anchor"], []).append((entry["ended"], said["attempt"]))
-    for known in claims.values():
-        known.sort()
+    known = {step: _newest(made) for step, made in claims.items()}
     for entry in answered:
         said, sent = entry["said"], entry["attempt"]
         if sent not in (None, said["attempt"]):
             yield f"sent as attempt {sent}, answered as {said['attempt']}: {entry}"
-        known = claims.get(home[said["anchor"]], [])
-        before = [number for _, number in known[: bisect_left(known, (entry["began"], 0))]]
-        newest = max(before, default=0)
+        times, numbers = known.get(home[said["anchor"]], ([], [0]))
+        newest = numbers[bisect_left(times, entry["began"])]
         if newest > (sent or said["attempt"]):
             yield f"answered after attempt {newest} had been: {entry}"
+
+
+def _newest(claims: list[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    """When claims had been answered, and which attempt was the newest before each, and after."""
+    claims.sort()
+    times, numbers = zip(*claims, strict=True)
+    return list(times), list(accumulate(numbers, max, initial=0))
 
 
 def unlike(entries: list[dict]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from chaos_judge import judged
 from chaos_worker import parsed
+
 from racing import kill_all
 from state_fixtures import KEY, Clock, Lab
 from tugtool.store import open_store, sql
@@ -50,9 +51,16 @@ class Scene:
         tops = [anchor for anchor, home in self.home.items() if anchor == home]
         below = {top: [a for a, h in self.home.items() if top == h != a] for top in tops}
         self.words = {
-            **{"url": lab.url, "plan": KEY, "hash": lab.hash, "copies": str(directory / "copies")},
-            **{"steps": below, "items": self.items, "logs": str(self.logs)},
-            **{"seed": seed, "fault": fault, "workers": WORKERS},
+            "url": lab.url,
+            "plan": KEY,
+            "hash": lab.hash,
+            "copies": str(directory / "copies"),
+            "steps": below,
+            "items": self.items,
+            "logs": str(self.logs),
+            "seed": seed,
+            "fault": fault,
+            "workers": WORKERS,
         }
         lab.store.close()
         self.found = Found(lab.url)

@@ -9,9 +9,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-
 from chaos_commands import Commands
 from chaos_scene import Scene
+
 from proving import Spell
 
 BOUTS, BOUT_SECONDS = 5, 3
@@ -52,7 +52,7 @@ def test_chaos_among_workers_breaks_no_promise(ground, spell):
             assert scene.problems()[:20] == []
         total += scene.counts()
     spell.tell(_told(total))
-    assert total["kills"] and total["refused as superseded"]
+    assert total["refused as superseded"]
 
 
 @pytest.mark.no_cover
