@@ -117,7 +117,7 @@ def unexpected(entries: list[dict]) -> Iterator[str]:
 
 def unkept(events: list[dict], entries: list[dict], home: dict[str, str]) -> Iterator[str]:
     """Answered operations that left no event, and events that nobody has asked for."""
-    found = Counter(_trace(event["kind"], event["step_anchor"], event) for event in events)
+    found = Counter(_trace(event["kind"], event["step_anchor"], event, home) for event in events)
     answered = Counter(_left(entry, home) for entry in entries if "said" in entry)
     asked = Counter(trace for entry in entries for trace in _wanted(entry, home))
     for trace, number in answered.items():
@@ -132,9 +132,12 @@ def unkept(events: list[dict], entries: list[dict], home: dict[str, str]) -> Ite
             yield f"{owner} claimed {asked[owner]} times, in the database {number} times"
 
 
-def _trace(kind: str, anchor: str, by: dict) -> tuple:
+def _trace(kind: str, anchor: str | None, by: dict, home: dict[str, str]) -> tuple:
     """What operations and events are counted by; people have no attempt, but a name each time."""
     attempt = None if kind in PEOPLE else by["attempt"]
+    if kind in ("start", "heartbeat"):
+        # Starting a substep that was under way before may start its step alone.
+        anchor = home[anchor]
     return KINDS.get(kind, kind), anchor, attempt, by["actor"]
 
 
@@ -152,7 +155,7 @@ def _left(entry: dict, home: dict[str, str]) -> tuple | None:
     if anchor != home[anchor] and op in ("complete", "force", "reset"):
         kind = "reset_substep" if op == "reset" else "substep_completed"
     actor = entry.get("actor", entry["owner"])
-    return _trace(kind, anchor, {"attempt": said.get("attempt"), "actor": actor})
+    return _trace(kind, anchor, {"attempt": said.get("attempt"), "actor": actor}, home)
 
 
 def _wanted(entry: dict, home: dict[str, str]) -> Iterator[object]:
@@ -165,7 +168,8 @@ def _wanted(entry: dict, home: dict[str, str]) -> Iterator[object]:
     else:
         # A substep that is forced has its items closed by an event of their own.
         kind = "update" if op == "force" and step != home[step] else op
-        yield _trace(kind, step, {"attempt": entry["attempt"], "actor": entry["owner"]})
+        by = {"attempt": entry["attempt"], "actor": entry["owner"]}
+        yield _trace(kind, step, by, home)
 
 
 def unfenced(entries: list[dict], home: dict[str, str]) -> Iterator[str]:
