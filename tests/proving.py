@@ -20,18 +20,23 @@ _PROPERTY = "proof"
 class Spell:
     """The time that one proof has, its seeds, and what it has to tell."""
 
-    def __init__(self, seconds: float, seed: int) -> None:
+    def __init__(self, seconds: float, seed: int, sections: list[tuple[str, str, str]]) -> None:
         self.seconds, self.seed = seconds, seed
         self.began = time.monotonic()
         self.rounds = 0
         self.told: list[str] = []
+        #: What pytest adds to the report of a failure.
+        self.sections = sections
 
     def seeds(self, least: int = 1) -> Iterator[int]:
         """At least so many seeds, each after the other; more while there is time."""
         while self.rounds < least or time.monotonic() < self.began + self.seconds:
             self.rounds += 1
-            # So that whatever fails says how to get there at once.
-            print(f"TUG_SEED={self.seed + self.rounds - 1}")
+            # So that whatever fails says how to get there at once. Not printed: a proof may read
+            # what is.
+            line = f"TUG_SEED={self.seed + self.rounds - 1}\n"
+            self.sections[:] = [each for each in self.sections if each[1] != "seed"]
+            self.sections.append(("call", "seed", line))
             yield self.seed + self.rounds - 1
 
     def lasts(self, short: float) -> float:
@@ -48,7 +53,8 @@ def spell(request: pytest.FixtureRequest, record_property) -> Iterator[Spell]:
     """Time and seeds of a proof, and its line in the summary."""
     asked = os.environ.get("TUG_SEED")
     seed = int(asked) if asked else random.SystemRandom().randrange(10**9)
-    spell = Spell(request.node.stash.get(_SECONDS, 0.0), seed)
+    seconds = request.node.stash.get(_SECONDS, 0.0)
+    spell = Spell(seconds, seed, request.node._report_sections)
     yield spell
     spent = time.monotonic() - spell.began
     line = f"TUG_SEED={spell.seed}, {spell.rounds or 1} rounds, {spent:.0f} s"

@@ -51,6 +51,12 @@ class Crew:
         assert [process.returncode for process in self.processes] == [0] * len(texts)
         return [json.loads(text.splitlines()[-1]) for text in texts]
 
+    def __enter__(self) -> "Crew":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.end()
+
     def end(self) -> None:
         """Nothing that was started here outlives the test."""
         for process in self.processes:
@@ -80,16 +86,17 @@ def stands_at(pid: int, path: Path) -> bool:
     return str(path) in map(_leads_to, opened.iterdir())
 
 
-def kill_all(process: subprocess.Popen) -> None:
-    """Kill a process that leads a group, and return once nothing of the group runs.
+def kill_all(process: subprocess.Popen) -> Any:
+    """Kill a process that leads a group, and return once nothing of it runs; what it had printed.
 
     A kill is carried out a moment after it is sent, and only the first process is ours to
     wait for: a git that it started may go on for that moment.
     """
     group = process.pid
     os.killpg(group, signal.SIGKILL)
-    process.communicate()
+    out = process.communicate()[0]
     until(lambda: not any(_is_of(each, group) for each in Path("/proc").glob("[0-9]*/stat")))
+    return out
 
 
 def _is_of(stat: Path, group: int) -> bool:

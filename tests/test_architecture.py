@@ -7,6 +7,7 @@ violation. A new module needs a place in LAYERS; everything else follows from it
 import ast
 import functools
 import graphlib
+import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -20,6 +21,9 @@ HERE = "tests/test_architecture.py"
 ROOT = "tugtool"
 LONGEST_FUNCTION = 40
 LONGEST_MODULE = 350
+#: Of a reason.
+FEWEST_WORDS = 3
+EXCLUSION = re.compile(r"#\s*pragma:\s*no\s*(?:cover|branch)\b(.*)")
 
 #: From the bottom to the top; a package stands for all of its modules that are not named.
 LAYERS = {
@@ -329,6 +333,18 @@ def modules_are_short(tree: Tree) -> Iterator[str]:
             yield f"{module.file} has {lines} lines"
 
 
+def exclusions_say_why(tree: Tree) -> Iterator[str]:
+    """What coverage is told to pass over has a reason, there or in a comment just above."""
+    for module in tree.values():
+        lines = ["", *module.source.splitlines()]
+        for number, line in enumerate(lines):
+            found = EXCLUSION.search(line)
+            above = lines[number - 1].strip()
+            said = [found[1] if found else "", above if above.startswith("#") else ""]
+            if found and max(len(each.split()) for each in said) < FEWEST_WORDS:
+                yield f"{module.at(number)} is kept from being covered, and does not say why"
+
+
 RULES = (
     every_module_has_a_layer,
     imports_point_down,
@@ -340,6 +356,7 @@ RULES = (
     modules_say_what_lives_there,
     functions_are_short,
     modules_are_short,
+    exclusions_say_why,
 )
 
 
@@ -531,6 +548,8 @@ PLANTED = [
     (functions_are_short, "git.py", "def f():\n" + "    pass\n" * 40, "git.py:5 f has 41 lines"),
     (functions_are_short, "git.py", "async def f():\n" + "    pass\n" * 40, "f has 41 lines"),
     (modules_are_short, "git.py", "RUN\n" * 347, "git.py has 351 lines"),
+    (exclusions_say_why, "git.py", "if RUN:  # pragma: no branch\n    RUN", "git.py:5 is kept"),
+    (exclusions_say_why, "git.py", "if 0:  # pragma: no cover (odd)\n    RUN", "say why"),
 ]
 
 
@@ -566,6 +585,17 @@ def test_a_function_and_a_module_may_be_as_long_as_the_limit(tmp_path):
     tree = _plant(tmp_path, "git.py", function + "RUN\n" * (LONGEST_MODULE - 44))
     assert len(tree["git"].source.splitlines()) == LONGEST_MODULE
     assert list(functions_are_short(tree)) == list(modules_are_short(tree)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RUN = 1  # pragma: no cover (only macOS has it)\n",
+        "# Nothing else ends it.\nRUN = 1  # pragma: no cover\n",
+    ],
+)
+def test_an_exclusion_says_why_on_its_line_or_above(tmp_path, text):
+    assert list(exclusions_say_why(_plant(tmp_path, "git.py", text))) == []
 
 
 def test_a_circle_through_a_function_or_through_types_alone_is_none(tmp_path):

@@ -1,44 +1,53 @@
-"""200 workers killed with dirty worktrees, and nothing of their work is lost.
+"""Workers killed with dirty worktrees, and nothing of their work is lost.
 
-Short by default; `TUG_KILLS=200` runs the whole proof, `TUG_SEED=N` the same one again.
+Twenty by default; `make proof MINUTES=10 ONLY=killed_workers` goes on with it for so long.
 """
 
-import os
-import random
+from pathlib import Path
 
 import pytest
 
+from conftest import Repo
 from kills import Kills, Lost
 from tugtool import git as git_module
 from tugtool import salvage, salvaging
-from worktree_fixtures import Yard
+from worktree_fixtures import IDENTITY, Yard
 
-KILLS = int(os.environ.get("TUG_KILLS", "20"))
-SEED = int(os.environ.get("TUG_SEED", "0")) or random.SystemRandom().getrandbits(32)
+#: In one repository; so many only where there is the time for it.
+KILLS, MANY_KILLS, LONG_SECONDS = 20, 200, 300
 
 
-def _yard(yard, kills: int) -> Yard:
-    made = yard(*(str(n) for n in range(1, 13)))
+def _yard(path: Path, tugcode, kills: int) -> Yard:
+    repo = Repo.init(path)
+    repo.commit()
+    made = Yard(repo, tugcode, *(str(n) for n in range(1, 13)))
     Kills.prepare(made, kills)
     return made
 
 
-def test_whatever_killed_workers_left_is_reachable_whatever_is_done_next(yard, capsys):
-    kills = Kills(_yard(yard, KILLS), SEED)
-    try:
-        kills.run(KILLS)
-    except BaseException as error:
-        error.add_note("\n".join(kills.story[-12:]))
-        error.add_note(f"after {kills.killed} kills: TUG_KILLS={KILLS} TUG_SEED={SEED}")
-        raise
-    dirty = sum(each.dirty for each in kills.remains)
-    blobs = len(set().union(*(each.blobs for each in kills.remains)))
-    saved = len([ref for ref in kills.yard.refs() if "salvage" in ref])
-    with capsys.disabled():
-        print(f"\nTUG_KILLS={KILLS} TUG_SEED={SEED}")
-        print(f"{kills.killed} killed, {dirty} with dirty worktrees, {blobs} blobs all there")
-        print(f"{saved} salvage refs; then: {kills.told}")
-    assert dirty
+@pytest.fixture(autouse=True)
+def _somebody(monkeypatch):
+    """Git takes commits from somebody who has a name."""
+    for name, value in IDENTITY.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.proof(share=2)
+def test_whatever_killed_workers_left_is_reachable_whatever_is_done_next(tugcode, tmp_path, spell):
+    number = MANY_KILLS if spell.seconds >= LONG_SECONDS else KILLS
+    for seed in spell.seeds():
+        kills = Kills(_yard(tmp_path / str(seed), tugcode, number), seed)
+        try:
+            kills.run(number)
+        except BaseException as error:
+            error.add_note("\n".join(kills.story[-12:]))
+            error.add_note(f"after {kills.killed} kills of {number}: TUG_SEED={seed}")
+            raise
+        dirty = sum(each.dirty for each in kills.remains)
+        blobs = len(set().union(*(each.blobs for each in kills.remains)))
+        saved = len([ref for ref in kills.yard.refs() if "salvage" in ref])
+        spell.tell(f"{kills.killed} killed, {dirty} dirty, {blobs} blobs, {saved} salvage refs")
+        assert dirty
 
 
 def _without_untracked(copy: salvage.Copy) -> str:
@@ -55,8 +64,8 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_the_proof_notices_a_fault(yard, monkeypatch, fault):
+def test_the_proof_notices_a_fault(tugcode, tmp_path, monkeypatch, fault):
     monkeypatch.setattr(*FAULTS[fault])
-    kills = Kills(_yard(yard, 40), 1, crashes=False)
+    kills = Kills(_yard(tmp_path / "repo", tugcode, 40), 1, crashes=False)
     with pytest.raises(Lost):
         kills.run(40)

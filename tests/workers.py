@@ -6,7 +6,6 @@ gate is a pipe that nobody writes to: it opens for all at once when its last wri
 
 import json
 import os
-import random
 import signal
 import sqlite3
 import sys
@@ -42,18 +41,6 @@ def no_transaction() -> None:
     _rewrite({"begin immediate": "select 1", "commit": "select 1", "rollback": "select 1"})
 
 
-def early_answer() -> None:
-    """A fault to plant: what was acknowledged is rolled back half of the time."""
-    flips = [0]
-
-    def execute(self: sqlite3.Connection, text: str, *values: object) -> sqlite3.Cursor:
-        flips[0] += text == "commit"
-        wanted = "rollback" if text == "commit" and flips[0] % 2 else text
-        return sqlite3.Connection.execute(self, wanted, *values)
-
-    _connect_with(execute)
-
-
 def _rewrite(words: dict[str, str]) -> None:
     def execute(self: sqlite3.Connection, text: str, *values: object) -> sqlite3.Cursor:
         return sqlite3.Connection.execute(self, words.get(text, text), *values)
@@ -73,7 +60,6 @@ FAULTS = {
     "no queue": no_queue,
     "plain begin, no queue": plain_begin_without_queue,
     "no transaction": no_transaction,
-    "early answer": early_answer,
 }
 
 
@@ -149,48 +135,6 @@ def trace(url: str, rounds: int, gate: Callable[[], None]) -> list[tuple[int, in
             tx.run(sql.SET_PAUSED, paused_at=None)
         store.close()
     return spans
-
-
-def chaos(url: str, log: str, kills: int, seed: int, gate: Callable[[], None]) -> int:
-    """Kill workers at random moments and put others in their place; how many were killed."""
-    gate()
-    chance = random.Random(seed)
-    crew = [_forked(url, log) for _ in range(4)]
-    for _ in range(kills):
-        time.sleep(chance.random() * 0.015)  # a random moment is what is tried here
-        at = chance.randrange(len(crew))
-        os.kill(crew[at], signal.SIGKILL)
-        os.waitpid(crew[at], 0)
-        crew[at] = _forked(url, log)
-    for pid in crew:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-    return kills + len(crew)
-
-
-def _forked(url: str, log: str) -> int:
-    pid = os.fork()
-    if pid == 0:
-        try:
-            _work(url, log)
-        finally:
-            os._exit(0)
-    return pid
-
-
-def _work(url: str, log: str) -> None:
-    """Claim and complete until killed; each is written down once it is acknowledged."""
-    store = open_store(url, busy_seconds=30)
-    owner = f"worker-{os.getpid()}"
-    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    while True:
-        answer = state.claim(store, PLAN, Request(owner, max_attempts=10**6), copy=COPY)
-        if not answer["claimed"]:
-            return
-        anchor, attempt = str(answer["anchor"]), int(str(answer["attempt"]))
-        os.write(out, f"claim {anchor} {attempt} {owner}\n".encode())
-        state.complete(store, PLAN, anchor, owner=owner, copy=COPY, attempt=attempt)
-        os.write(out, f"complete {anchor} {attempt} {owner}\n".encode())
 
 
 def leave(url: str, count: int, longest: int, gate: Callable[[], None]) -> int:

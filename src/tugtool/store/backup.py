@@ -290,8 +290,8 @@ def completed_since(store: SqliteStore, number: int) -> list[Data]:
             rows = {row[0]: list(row) for row in since}
         finally:
             connection.close()
-    if store.mark is not None:
-        rows |= {row[0]: row for row in listed(store.mark) if row[0] > number}
+    assert store.mark is not None
+    rows |= {row[0]: row for row in listed(store.mark) if row[0] > number}
     names = ("completed_at", "plan_path", "step_anchor", "commit_hash")
     return [dict(zip(names, rows[each][1:], strict=True)) for each in sorted(rows)]
 

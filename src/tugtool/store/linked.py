@@ -78,8 +78,8 @@ def opened(path: str, mode: str, *, busy_seconds: float) -> Connection:
     connection.execute("pragma foreign_keys = on")
     # Acknowledged means that it survives a power cut.
     connection.execute("pragma synchronous = full")
-    if sys.platform == "darwin":
-        connection.execute("pragma fullfsync = on")
+    # Only macOS needs it, and only there it means anything.
+    connection.execute("pragma fullfsync = on")
     return connection
 
 

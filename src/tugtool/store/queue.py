@@ -179,7 +179,7 @@ def _wait(descriptor: int, seconds: float) -> str | None:
     decision = _thread.allocate_lock()
     abandoned = False
 
-    def queue() -> None:
+    def queue() -> None:  # pragma: no cover (nobody can follow a bare thread; its outcomes show)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         with decision:
             if abandoned:

@@ -1,0 +1,371 @@
+"""Workers that carry a plan out for ever, and somebody who kills them. A script: `... JSON`.
+
+Each worker is forked, so that the next is there at once, and opens the database itself. It
+writes down what it is about to do and, once that was answered, what was said: one line each,
+written at once, in a log that it inherits with its place from whoever had that before.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+
+from tugtool import state
+from tugtool.errors import TugError
+from tugtool.state import record
+from tugtool.state.claiming import Request
+from tugtool.state.record import PlanCopy
+from tugtool.store import open_store, sql
+from tugtool.store.sqlite import SqliteStore
+from tugtool.store.transaction import SqliteTransaction
+
+LEASE_SECONDS = 0.04
+#: Fewer than workers: where two share a worktree, only the attempt says who may write.
+WORKTREES = 3
+#: What a log's end is looked through for, by whoever takes a place over.
+TAIL_BYTES = 1 << 14
+STATUSES = ("open", "in_progress", "completed", "completed", "completed", "deferred")
+#: How often each thing is done, of a hundred.
+DEEDS = {"carry_out": 55, "wake_up_late": 18, "ask_again": 7, "be_a_person": 15, "oversleep": 5}
+WORK = ("start", "heartbeat", "update", "update", "artifact")
+#: Everything that somebody with an attempt can try to change.
+CHANGES = (
+    *("start", "heartbeat", "update", "close", "artifact", "complete", "force", "release"),
+    "wrest",
+)
+ENDS = ("finish", "finish", "finish", "complete", "force", "release", "wrest", "leave", "leave")
+
+
+class Worker:
+    """One process: does things at random until it is killed."""
+
+    def __init__(self, told: dict, place: int, life: int) -> None:
+        self.told, self.plan, self.steps = told, told["plan"], told["steps"]
+        self.name = f"{told['bout']}.{place}.{life}"
+        self.random = random.Random(f"{told['seed']} {self.name}")
+        self.owner = f"wt-{place % WORKTREES}"
+        self.store = open_store(told["url"], busy_seconds=60, copies=told["copies"])
+        self.copy = PlanCopy("the plan", told["hash"])
+        self.count = 0
+        log = os.path.join(told["logs"], str(place))
+        #: Claims and requests of this place, from before this life too.
+        self.claims, self.requests = _remembered(log)
+        self.log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        # Whoever was killed while writing has left half a line.
+        os.write(self.log, b"\n")
+
+    def run(self) -> None:
+        try:
+            while True:
+                deed = self.random.choices(list(DEEDS), list(DEEDS.values()))[0]
+                getattr(self, deed)()
+        except BaseException:
+            self.write(broken=traceback.format_exc())
+
+    def write(self, **entry: object) -> None:
+        os.write(self.log, f"{json.dumps(entry)}\n".encode())
+
+    def do(self, op: str, step: str | None, attempt: int | None = None, **how: object) -> dict:
+        """Carry one operation out; its answer, empty if it was refused."""
+        act = OPERATIONS[op]
+        entry = {"op": op, "step": step, "attempt": attempt, "owner": self.owner, **how}
+        entry["began"] = time.monotonic_ns()
+        self.write(**entry)
+        answer: dict = {}
+        try:
+            answer = act(self, step, attempt, **how)
+            entry["said"] = {name: answer[name] for name in SAID if name in answer}
+        except TugError as refusal:
+            entry["refused"] = refusal.code
+        except Exception:
+            entry["broken"] = traceback.format_exc()
+        self.write(**entry, ended=time.monotonic_ns())
+        return answer
+
+    def chance(self, of_hundred: int) -> bool:
+        return self.random.randrange(100) < of_hundred
+
+    def fresh(self) -> str:
+        self.count += 1
+        return f"{self.name}.{self.count}"
+
+    # -- what it does ------------------------------------------------------------------
+
+    def carry_out(self) -> None:
+        """Claim a step and work on it; now and then the answer is taken for lost."""
+        request = self.fresh() if self.chance(40) else None
+        step = self.random.choice(list(self.steps)) if self.chance(30) else None
+        how = {"request": request, "force": self.chance(10)}
+        answer = self.do("claim", step, **how)
+        while request is not None and self.chance(40):
+            answer = self.do("claim", step, **how)
+        if answer.get("claimed"):
+            self.claims.append((answer["anchor"], answer["attempt"]))
+            self.requests += [request] if request else []
+            self.work(answer["anchor"], answer["attempt"])
+        elif answer:
+            self.be_a_person()
+
+    def work(self, step: str, attempt: int) -> None:
+        for op in self.random.choices(WORK, k=self.random.randint(0, 4)):
+            if not self.do(op, self.part(step), attempt):
+                return
+        end = self.random.choice(ENDS)
+        if end == "finish":
+            self.do("close", step, attempt)
+            self.do("complete", step, attempt)
+        elif end != "leave":
+            self.do(end, step, attempt)
+
+    def part(self, step: str) -> str:
+        """The step or one of its substeps."""
+        return self.random.choice([step, *self.steps[step]])
+
+    def wake_up_late(self) -> None:
+        """Go on with some earlier claim, as if nothing had happened: everything is tried."""
+        if self.claims:
+            step, attempt = self.random.choice(self.claims[-20:])
+            for op in self.random.sample(CHANGES, len(CHANGES)):
+                whole = op in ("release", "wrest")
+                self.do(op, step if whole else self.part(step), attempt)
+
+    def ask_again(self) -> None:
+        """Repeat a request of this place, perhaps one whose answer a dead worker never got."""
+        if self.requests:
+            request = self.random.choice(self.requests[-5:])
+            self.do("claim", None, request=request, force=False)
+
+    def be_a_person(self) -> None:
+        """Take a step from whoever has it, or undo one that is done: so it never runs dry."""
+        step = self.random.choice(list(self.steps))
+        if self.chance(30):
+            self.do("reset", self.part(step), actor=self.fresh())
+        else:
+            self.do("reopen", step, actor=self.fresh(), force=self.chance(70))
+
+    def oversleep(self) -> None:
+        # Its lease runs out meanwhile; nothing depends on whether it does.
+        time.sleep(LEASE_SECONDS * 2 * self.random.random())
+
+    # -- the operations ----------------------------------------------------------------
+
+    def claim(self, step: str | None, attempt: None, *, request: str | None, force: bool) -> dict:
+        how = {"lease_seconds": LEASE_SECONDS, "max_attempts": 10**6}
+        asked = Request(self.owner, request_id=request, force=force, **how)
+        return state.claim(self.store, self.plan, asked, copy=self.copy, step=step)
+
+    def start(self, step: str, attempt: int) -> dict:
+        return state.start(self.store, self.plan, step, owner=self.owner, attempt=attempt)
+
+    def heartbeat(self, step: str, attempt: int) -> dict:
+        return state.heartbeat(self.store, self.plan, step, owner=self.owner, attempt=attempt)
+
+    def update(self, step: str, attempt: int, *, close: bool = False) -> dict:
+        items = self.told["items"][step]
+        chosen = self.random.sample(items, self.random.randint(0, len(items)))
+        entries = [
+            {"kind": kind, "ordinal": n, "status": self.random.choice(STATUSES), "reason": "so"}
+            for kind, n in ([] if close else chosen or items[:1])
+        ]
+        how = {"owner": self.owner, "attempt": attempt, "copy": self.copy}
+        close = close or not entries
+        return state.update(self.store, self.plan, step, entries, complete_remaining=close, **how)
+
+    def close(self, step: str, attempt: int) -> dict:
+        return self.update(step, attempt, close=True)
+
+    def artifact(self, step: str, attempt: int) -> dict:
+        by = {"owner": self.owner, "attempt": attempt}
+        return state.artifact(self.store, self.plan, step, kind="note", summary="seen", **by)
+
+    def complete(self, step: str, attempt: int, *, reason: str | None = None) -> dict:
+        how = {"owner": self.owner, "attempt": attempt, "copy": self.copy}
+        return state.complete(self.store, self.plan, step, force_reason=reason, **how)
+
+    def force(self, step: str, attempt: int) -> dict:
+        return self.complete(step, attempt, reason="enough of it")
+
+    def release(self, step: str, attempt: int, *, force: bool = False) -> dict:
+        by = {"owner": self.owner, "attempt": attempt}
+        return state.release(self.store, self.plan, step, force=force, **by)
+
+    def wrest(self, step: str, attempt: int) -> dict:
+        return self.release(step, attempt, force=True)
+
+    def reset(self, step: str, attempt: None, *, actor: str) -> dict:
+        return state.reset(self.store, self.plan, step, actor=actor)
+
+    def reopen(self, step: str, attempt: None, *, actor: str, force: bool) -> dict:
+        how = {"actor": actor, "force": force}
+        return state.reopen(self.store, self.plan, step, reason="again", **how)
+
+
+OPERATIONS: dict[str, Callable[..., dict]] = {
+    name: getattr(Worker, name) for name in ("claim", *CHANGES, "reset", "reopen")
+}
+#: What is written down of an answer.
+SAID = ("anchor", "attempt", "claimed", "replayed", "reclaimed", "already_completed", "reset")
+
+
+def _remembered(log: str) -> tuple[list[tuple[str, int]], list[str]]:
+    """The claims that the end of a log tells of, and the requests that were made."""
+    try:
+        with open(log, "rb") as file:
+            file.seek(max(0, os.stat(log).st_size - TAIL_BYTES))
+            lines = file.read().splitlines()[1:]
+    except FileNotFoundError:
+        return [], []
+    entries = [entry for line in lines if (entry := parsed(line)).get("op") == "claim"]
+    answers = [entry["said"] for entry in entries if "said" in entry]
+    claims = [(said["anchor"], said["attempt"]) for said in answers if said.get("claimed")]
+    return claims, [entry["request"] for entry in entries if entry["request"]]
+
+
+def parsed(line: bytes) -> dict:
+    """A line of a log; nothing, if whoever wrote it was killed over it."""
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return {}
+    return entry if isinstance(entry, dict) else {}
+
+
+# -- faults to plant -------------------------------------------------------------------
+
+
+def no_fence() -> None:
+    """No attempt is compared with the present one; the worktree's name is all that counts."""
+    record.refuse_stale = lambda plan, top, attempt: None
+
+
+def early_answer() -> None:
+    """What was done is answered for at once, and committed when the next thing is begun."""
+    begin, end = SqliteStore.begin, SqliteStore.end
+    owed: list[tuple] = []
+
+    def begin_after(self: SqliteStore, *, writing: bool) -> object:
+        while owed:
+            end(*owed.pop(), writing=True, commit=True)
+        return begin(self, writing=writing)
+
+    def end_later(self: SqliteStore, connection: object, *, writing: bool, commit: bool) -> None:
+        if writing and commit:
+            owed.append((self, connection))
+        else:
+            end(self, connection, writing=writing, commit=commit)
+
+    SqliteStore.begin, SqliteStore.end = begin_after, end_later
+
+
+def claim_without_transaction() -> None:
+    """A claim's statements are each a transaction of their own, and nobody waits for others."""
+    claim = state.claim
+
+    class Loose(SqliteTransaction):
+        def __enter__(self) -> "Loose":
+            super().__enter__()
+            self._store.end(self._connection, writing=True, commit=True)
+            return self
+
+        def __exit__(self, *error: object) -> None:
+            pass
+
+    class Unlocked:
+        def __init__(self, store: SqliteStore) -> None:
+            self.store = store
+
+        def write(self, plan: str) -> Loose:
+            return Loose(self.store, plan, writing=True)
+
+    state.claim = lambda store, *words, **how: claim(Unlocked(store), *words, **how)
+
+
+def lost_count() -> None:
+    """Whoever waits for a step is not told that it is done, or no longer."""
+    sql.SHIFT_OPEN_DEPS = sql.SHIFT_OPEN_DEPS.replace("open_deps + :by", "open_deps + 0 * :by")
+
+
+FAULTS = {
+    "no fence": no_fence,
+    "early answer": early_answer,
+    "claim without a transaction": claim_without_transaction,
+    "lost count": lost_count,
+}
+
+
+# -- the killer ------------------------------------------------------------------------
+
+
+class Killer:
+    """Keeps so many workers going, and kills and stops them at random moments."""
+
+    def __init__(self, told: dict) -> None:
+        self.told, self.random = told, random.Random(f"{told['seed']} {told['bout']}")
+        self.lives = self.kills = self.stops = 0
+        self.crew: dict[int, int] = {}
+        #: Place -> when its worker, which is stopped, may go on.
+        self.stopped: dict[int, float] = {}
+
+    def run(self) -> None:
+        try:
+            for place in range(self.told["workers"]):
+                self.fork(place)
+            end = time.monotonic() + self.told["seconds"]
+            while time.monotonic() < end:
+                # A random moment is what is tried here.
+                time.sleep(self.random.uniform(0.001, 0.020))
+                self.wake()
+                self.strike(self.random.randrange(len(self.crew)))
+        finally:
+            for place in list(self.crew):
+                self.end(place)
+
+    def strike(self, place: int) -> None:
+        roll = self.random.random()
+        if roll < 0.5:
+            self.end(place)
+            self.kills += 1
+            self.fork(place)
+        elif roll < 0.7:
+            os.kill(self.crew[place], signal.SIGSTOP)
+            self.stops += 1
+            self.stopped[place] = time.monotonic() + self.random.uniform(0.02, 0.2)
+
+    def wake(self) -> None:
+        for place, until in list(self.stopped.items()):
+            if until < time.monotonic():
+                os.kill(self.crew[place], signal.SIGCONT)
+                del self.stopped[place]
+
+    def end(self, place: int) -> None:
+        pid = self.crew.pop(place)
+        self.stopped.pop(place, None)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+    def fork(self, place: int) -> None:
+        self.lives += 1
+        pid = os.fork()
+        if pid == 0:
+            try:
+                Worker(self.told, place, self.lives).run()
+            finally:
+                # No destructor closes anything, as nobody's does who is killed.
+                os._exit(1)
+        self.crew[place] = pid
+
+
+if __name__ == "__main__":
+    told = json.loads(sys.argv[1])
+    if told["fault"]:
+        FAULTS[told["fault"]]()
+    for name in ("claim", "start", "update", "complete", "release"):
+        # Loaded when they are first used: once for all, not in every worker again.
+        getattr(state, name)
+    killer = Killer(told)
+    killer.run()
+    print(json.dumps({"kills": killer.kills, "stops": killer.stops}), flush=True)

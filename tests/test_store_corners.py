@@ -1,0 +1,390 @@
+"""Where the store is seldom seen: locks that cannot be had, disks that are full, files that go."""
+
+import contextlib
+import fcntl
+import importlib.util
+import os
+import resource
+import signal
+import sqlite3
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from racing import Crew, inside, prepared, until
+from tugtool import state
+from tugtool.state_errors import DatabaseUnavailable, QueryFailed
+from tugtool.store import backup, checking, linked, open_store, queue, rescue, sql
+from tugtool.store.sqlite import SqliteStore
+from workers import PLAN
+
+LINUX = sys.platform == "linux"
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    """A database of two steps, closed."""
+    prepared(tmp_path / "state.db", 2)[0].close()
+    return tmp_path / "state.db"
+
+
+def _opened(path: Path, **options: object) -> SqliteStore:
+    return open_store(f"sqlite://{path}", **options)
+
+
+def _kept(path: Path, **options: object) -> SqliteStore:
+    """With a place for backups, and one in it."""
+    store = _opened(path, copies=str(path.parent / "copies"), **options)
+    state.pause(store, PLAN)
+    assert store.back_up() is None
+    return store
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Somebody has a file or directory locked all the while."""
+    descriptor = os.open(path, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    yield
+    os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _files_end_at(size: int) -> Iterator[None]:
+    """No file can be written beyond that: what a full disk does, to this process alone."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+# -- the queue -------------------------------------------------------------------------
+
+
+class Stop(BaseException):
+    """What a signal handler raises here, as ctrl-C does."""
+
+
+def test_who_is_interrupted_just_when_its_turn_has_come_passes_it_on(tmp_path):
+    line = queue._Line()
+    assert line.enter(0, first=False)
+
+    def stop(*_: object) -> None:
+        line.leave()
+        raise Stop
+
+    before = signal.signal(signal.SIGUSR1, stop)
+    me = threading.get_ident()
+    waker = threading.Thread(
+        target=lambda: (until(lambda: line._waiting), signal.pthread_kill(me, signal.SIGUSR1))
+    )
+    waker.start()
+    with pytest.raises(Stop):
+        line.enter(60, first=False)
+    waker.join()
+    signal.signal(signal.SIGUSR1, before)
+    assert line.enter(0, first=False)
+
+
+def test_a_queue_that_was_never_entered_is_left_without_harm(tmp_path):
+    place = queue.Queue(str(tmp_path / "state.lock"), busy_seconds=0)
+    place.leave()
+    place.enter()
+    place.leave()
+    place.enter()
+
+
+def test_where_there_is_no_turnstile_one_goes_around_it(tmp_path):
+    assert queue.passed(str(tmp_path / "missing"), 60) == -1
+
+
+def test_a_file_that_cannot_be_locked_is_closed_and_refused(tmp_path):
+    # Only Linux has descriptors that nothing can be done with.
+    descriptor = os.open(tmp_path, os.O_PATH if LINUX else os.O_RDONLY)
+    with pytest.raises(OSError, match="descriptor") if LINUX else contextlib.nullcontext():
+        assert queue._try(descriptor)
+        os.close(descriptor)
+    with pytest.raises(OSError, match="descriptor"):
+        os.fstat(descriptor)
+
+
+def test_what_cannot_be_locked_is_held_by_nobody(tmp_path):
+    lock = tmp_path / "lock"
+    lock.touch()
+    descriptor = os.open(lock, os.O_RDONLY)
+    with _locked(lock):
+        assert checking._is_held(descriptor)
+    os.close(descriptor)
+    assert not checking._is_held(descriptor)
+
+
+def test_on_a_full_disk_the_lock_can_be_had_though_nobody_can_sign_it(tmp_path):
+    lock = tmp_path / "state.lock"
+    place = queue.Queue(str(lock), busy_seconds=0)
+    with _files_end_at(0):
+        place.enter()
+    assert lock.read_bytes() == b""
+    assert checking.holder(str(lock), 0) == "another process"
+    place.leave()
+    assert checking.holder(str(lock), 0) is None
+
+
+# -- the mark and the backup -----------------------------------------------------------
+
+
+def test_without_a_mark_nothing_waits_to_be_backed_up(path):
+    store = _opened(path, copies=str(path.parent / "copies"))
+    assert store.back_up(pending=True) is None
+    assert not (path.parent / "copies").exists()
+
+
+def test_a_mark_that_cannot_be_signed_keeps_nobody_from_closing(path):
+    store = _kept(path)
+    mark = Path(store.mark)
+    state.resume(store, PLAN)
+    elsewhere = mark.with_name("elsewhere")
+    mark.rename(elsewhere)
+    before = elsewhere.read_bytes()
+    mark.symlink_to(elsewhere)
+    # Its checkpoint changes the file, which the mark should then say was one of us.
+    store.close()
+    assert elsewhere.read_bytes() == before
+    assert queue.read_mark(str(mark))[1] != queue.signature(str(path))
+    assert _opened(path, copies=str(mark.parent)).is_sound()
+
+
+def test_two_do_not_make_the_backup_at_once(path):
+    store = _opened(path, copies=str(path.parent / "copies"))
+    (path.parent / "copies").mkdir()
+    with _locked(path.parent / "copies"):
+        assert store.back_up() is None
+    assert os.listdir(path.parent / "copies") == []
+    assert store.back_up() is None
+    assert backup.is_sound(store.backup)
+    store.close()
+
+
+def test_a_mark_that_cannot_be_shortened_does_not_make_the_backup_worse(path):
+    store = _opened(path, copies=str(path.parent / "copies"))
+    state.pause(store, PLAN)
+    (path.parent / "copies" / "mark.partial").mkdir(parents=True)
+    assert store.back_up() is None
+    assert backup.is_sound(store.backup)
+    store.close()
+
+
+# -- a copy in the database's place ----------------------------------------------------
+
+
+def test_nothing_is_restored_while_somebody_makes_the_backup(path):
+    store = _kept(path, busy_seconds=0.05)
+    refusal = pytest.raises(QueryFailed, match=r"is being backed up for over 0.05 s")
+    with _locked(path.parent / "copies"), refusal:
+        state.restore(store)
+    assert state.restore(store)["restored"]
+    store.close()
+
+
+def test_a_copy_that_no_database_is_in_is_refused_in_our_words(path):
+    store = _kept(path)
+    other = path.with_name("other.db")
+    other.write_bytes(b"this is no database, however long it may be" * 100)
+    with pytest.raises(DatabaseUnavailable, match="file is not a database"):
+        store.rescue(str(other)).__enter__()
+    assert store.is_sound()
+    store.close()
+
+
+def test_a_copy_that_cannot_be_put_in_place_is_told_and_nothing_is_lost(path):
+    store = _kept(path)
+    with store.rescue() as rescuing:
+        aside = path.parent / "copies" / "restoring" / "backup.db"
+        aside.mkdir()
+        with pytest.raises(DatabaseUnavailable, match="cannot be opened: file exists"):
+            rescuing.put_in_place()
+    assert store.is_sound()
+    store.close()
+
+
+def test_a_mark_that_cannot_be_renewed_does_not_undo_a_restore(path):
+    store = _kept(path)
+    with store.rescue() as rescuing:
+        (path.parent / "copies" / "mark.partial").mkdir()
+        rescuing.put_in_place()
+    assert store.is_sound()
+    store.close()
+
+
+def test_what_was_there_is_kept_under_a_name_of_its_own_however_often(path, monkeypatch):
+    store = _kept(path)
+    monkeypatch.setattr(backup, "stamp", lambda: "at-one-moment")
+    places = []
+    for _ in range(3):
+        with store.rescue() as rescuing:
+            places.append(rescuing.put_in_place())
+    assert len(set(places)) == 3
+    assert all((Path(place) / "state.db").exists() for place in places)
+    store.close()
+
+
+@pytest.fixture
+def far() -> Iterator[Path]:
+    """A directory on another file system, where one is known to be."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if LINUX else None) as path:
+        yield Path(path)
+
+
+def test_backups_on_another_file_system_are_restored_all_the_same(path, far):
+    store = _opened(path, copies=str(far))
+    state.pause(store, PLAN)
+    assert store.back_up() is None
+    with store.rescue() as rescuing:
+        aside = Path(rescuing.put_in_place())
+    assert sorted(os.listdir(aside)) == ["backup.db", "state.db"]
+    assert not list(path.parent.glob("*-restoring"))
+    assert store.is_sound()
+    store.close()
+
+
+def test_what_cannot_have_a_second_name_is_copied(path, far):
+    rescue._keep(str(path), str(far / "kept.db"))
+    assert (far / "kept.db").read_bytes() == path.read_bytes()
+
+
+def test_what_cannot_be_moved_is_told(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        rescue._move(str(tmp_path / "missing"), str(tmp_path / "new"))
+
+
+# -- the engine ------------------------------------------------------------------------
+
+
+def test_a_file_in_the_place_of_a_directory_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(DatabaseUnavailable, match="cannot be opened: not a directory"):
+        _opened(tmp_path / "file" / "state.db").exists()
+
+
+def test_who_waits_for_changes_of_nothing_is_told(tmp_path):
+    with pytest.raises(DatabaseUnavailable, match="unable to open"):
+        _opened(tmp_path / "state.db").wait_for_change(0)
+
+
+def test_a_commit_that_finds_no_room_is_refused_and_leaves_nothing(path):
+    store = _opened(path)
+    size = path.stat().st_size
+    # The transaction ends first, and has to find room when it does.
+    with _files_end_at(size), pytest.raises(QueryFailed), store.write(PLAN) as tx:
+        tx.run("update plans set phase_title = :more", more="x" * 2 * size)
+    with store.read(PLAN) as tx:
+        assert len(tx.one(sql.PLAN)["phase_title"]) < 100
+    state.pause(store, PLAN)
+    store.close()
+
+
+def test_who_closes_the_store_in_the_middle_of_reading_ends_that(path):
+    store = _opened(path)
+    with store.read(PLAN):
+        store.close()
+    state.pause(store, PLAN)
+    store.close()
+
+
+@pytest.mark.parametrize("reading", [True, False])
+def test_a_file_that_was_replaced_is_noticed_by_whoever_has_it_open_in_one_way(path, reading):
+    store, spare = _opened(path), path.with_name("spare.db")
+    spare.write_bytes(path.read_bytes())
+    with store.read(PLAN) if reading else store.write(PLAN):
+        pass
+    other = _opened(spare)
+    state.pause(other, PLAN)
+    other.close()
+    os.replace(spare, path)
+    with store.read(PLAN) as tx:
+        assert tx.one(sql.PLAN)["paused_at"] is not None
+    store.close()
+
+
+def test_a_schema_that_never_was_is_refused_and_left_as_it_is(path):
+    connection = sqlite3.connect(path)
+    connection.execute("pragma user_version = 3")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(DatabaseUnavailable, match="schema version 3, which never existed"):
+        state.pause(_opened(path), PLAN)
+    assert path.read_bytes() == before
+
+
+# -- locks of others -------------------------------------------------------------------
+
+
+def test_another_programs_lock_is_told_with_its_process(path):
+    store = _opened(path, busy_seconds=0.05)
+    with store.read(PLAN), Crew() as crew:
+        other = crew.add("foreign", path=str(path))
+        crew.open()
+        inside(other)
+        name = f"process {other.pid} " if LINUX else "another program "
+        with pytest.raises(QueryFailed, match=f"is locked by {name}for over 0.05 s"):
+            state.pause(store, PLAN)
+    state.pause(store, PLAN)
+    store.close()
+
+
+def test_a_lock_that_somebody_in_this_process_has_is_no_other_process(path):
+    store, other = _opened(path, busy_seconds=0.05), sqlite3.connect(path, isolation_level=None)
+    other.execute("begin immediate")
+    with pytest.raises(QueryFailed, match="is locked by another program for over"):
+        state.pause(store, PLAN)
+    other.close()
+    state.pause(store, PLAN)
+    store.close()
+
+
+def test_a_lock_on_a_database_without_its_shared_memory_is_somebodys(path):
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("pragma journal_mode = delete")
+    other.execute("begin exclusive")
+    with pytest.raises(QueryFailed, match="is locked by another program for over"):
+        state.pause(_opened(path, busy_seconds=0.05), PLAN)
+    other.close()
+
+
+# -- the module ------------------------------------------------------------------------
+
+
+def _linked_anew() -> ModuleType:
+    """The module as a command has it that starts just now."""
+    spec = importlib.util.spec_from_file_location("linked_anew", linked.__file__)
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+@pytest.mark.parametrize("missing", ["functools", "_functools", "_sqlite3"])
+def test_sqlite_is_loaded_whatever_is_there_already_or_is_missing(monkeypatch, missing):
+    """In this process, which has `functools` already; as commands do: `tests/test_linked.py`."""
+    if missing != "_sqlite3":
+        monkeypatch.delitem(sys.modules, "functools")
+        monkeypatch.delitem(sys.modules, "_sqlite3")
+    if missing != "functools":
+        monkeypatch.setitem(sys.modules, missing, None)
+    made = _linked_anew()
+    assert made.connect(":memory:").execute("select 1").fetchone() == (1,)
+
+
+def test_whatever_became_of_its_file_a_connection_can_be_let_go(tmp_path):
+    connection = sqlite3.connect(tmp_path / "state.db")
+    connection.execute("create table t (x)")
+    os.unlink(tmp_path / "state.db")
+    linked.let_go(connection, str(tmp_path / "state.db"))
+    with pytest.raises(sqlite3.ProgrammingError):
+        connection.execute("select 1")
+    assert os.listdir(tmp_path) == []
