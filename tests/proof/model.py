@@ -5,7 +5,7 @@ operation says what its answer must hold, or raises `Refused` with the code; it 
 before it changes anything.
 """
 
-from model_text import blank, family, steps_of
+from model_text import blank, family, revise, steps_of
 
 from plan_drafts import Part
 
@@ -338,7 +338,7 @@ class Model:
         return {"renewed": True, "attempt": top["attempt"]}
 
     def update(self, anchor: str, owner: str, attempt: int | None, text: str, **what) -> dict:
-        step, top = self._held(anchor, owner, attempt, text)
+        _, top = self._held(anchor, owner, attempt, text)
         wanted = self._wanted(anchor, what["entries"], what["every"], what["rest"])
         changed = 0
         for (each, key), (status, reason) in wanted.items():
@@ -410,7 +410,7 @@ class Model:
         return top
 
     def verify(self, anchor: str, owner: str, attempt: int, text: str, **what) -> dict:
-        _, top = self._held(anchor, owner, attempt, text)
+        self._held(anchor, owner, attempt, text)
         items = self.steps[anchor]["items"]
         keys = [("checkpoint", ordinal) for ordinal, _ in what["findings"]]
         if not items.keys() >= set(keys):
@@ -599,6 +599,13 @@ class Model:
 
     def init(self, text: str) -> dict:
         return {"already_initialized": True, "drift": text != self.text}
+
+    def revise(self, parts: list[Part], text: str, flags: tuple[str, ...]) -> dict:
+        if text == self.text:
+            return {"revised": False}
+        if revise(self, parts, text, set(flags)):
+            raise Refused("E044")
+        return {"revised": True}
 
     def reconcile(self, anchor: str, attempt: int, force: bool) -> dict:
         step = self._known(anchor)

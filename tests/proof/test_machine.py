@@ -27,6 +27,13 @@ def test_the_state_is_what_the_model_says(spell):
     spell.tell(_told(tally))
 
 
+@pytest.mark.no_cover
+@pytest.mark.parametrize("number", range(4))
+def test_the_same_histories_every_time(number):
+    """Nothing random: for faults that take many steps, as mutants.json knows them."""
+    assert machine.run(number, runs=12, steps=40, shrink=False)["claim", "done"]
+
+
 def _told(tally: Counter) -> str:
     """`claim 520 (E050 31, E053 8); start ...`: how often each succeeded, and was refused."""
     words = [f"{tally['run', 'done']} histories, {sum(tally.values())} calls"]
