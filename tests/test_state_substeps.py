@@ -2,6 +2,8 @@
 
 import pytest
 
+from state_fixtures import entry
+
 FAMILY = ("1 t", "1.1 tt", "1.2 t < 1.1", "1.3", "2 t < 1")
 
 
@@ -114,6 +116,17 @@ def test_a_sibling_that_was_completed_stays_completed_when_its_dependency_is_tak
     lab.tick("step-1-1", "t0", status="open")
     assert (lab.status("step-1-1"), lab.status("step-1-2")) == ("claimed", "completed")
     assert lab.complete("step-1-2")["already_completed"] is True
+
+
+@pytest.mark.parametrize("lines", [("1.1 t", "1.2 t < 1.1"), ("1.2 t < 1.1", "1.1 t")])
+def test_one_update_that_takes_a_dependency_back_completes_nothing_that_waits_for_it(lab, lines):
+    """In whichever order the two substeps stand in the plan."""
+    lab = lab("1", *lines)
+    lab.claim()
+    lab.tick("step-1-1", "t0")
+    closed, opened = entry("t0", step="step-1-2"), entry("t0", "open", step="step-1-1")
+    lab.update("step-1", closed, opened)
+    assert (lab.status("step-1-1"), lab.status("step-1-2")) == ("claimed", "claimed")
 
 
 def test_a_started_substep_may_be_started_again_though_its_dependency_was_taken_back(lab):

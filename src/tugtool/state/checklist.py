@@ -295,6 +295,10 @@ def _tell(
 def settle_substeps(tx: Transaction, plan: str, row: Row, top: Row, owner: str) -> None:
     """Substeps follow their items: done when all are closed, not done when one is open."""
     members = [row] if row is not top else tx.all(sql.SUBSTEPS, anchor=top["anchor"])
+    # First, and whatever the order: nothing is done that waits for one of these.
+    for substep in members:
+        if substep["status"] == "completed" and _has_open(tx, plan, substep):
+            revive(tx, plan, substep, actor=owner)
     for listed in members:
         # Looked at again: the one before may have completed this one along with itself.
         substep = record.step_row(tx, plan, listed["anchor"])
@@ -302,8 +306,6 @@ def settle_substeps(tx: Transaction, plan: str, row: Row, top: Row, owner: str) 
             because = "its items are closed"
             ripple.close_substep(tx, plan, substep, actor=owner, because=because)
             ripple.completed(tx, plan, substep, actor=owner)
-        elif substep["status"] == "completed" and _has_open(tx, plan, substep):
-            revive(tx, plan, substep, actor=owner)
 
 
 def _has_open(tx: Transaction, plan: str, substep: Row) -> bool:

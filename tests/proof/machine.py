@@ -1,0 +1,530 @@
+"""Everything that can happen to a plan, in any order, on the product and on the model at once.
+
+After every rule both must say the same: whether it was refused and with which code, what the
+answer holds, and what every step, item and attempt looks like afterwards.
+"""
+
+import os
+import shutil
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from hypothesis import HealthCheck, Phase, note, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from model import Model, Refused, Room
+from product import Driver, found, wanted
+
+import plan_drafts
+from plan_drafts import Part
+from state_fixtures import Lab
+from state_replay import INVARIANTS
+from test_revise_property import EDITS, TEXTS, Editor
+from tugtool import holder
+from tugtool.errors import TugError
+
+OWNERS = ("red", "blue", "green")
+OWNER = st.sampled_from(OWNERS)
+#: Whoever acts: mostly whoever holds the step, sometimes somebody by name.
+WHO = st.sampled_from((*["holder"] * 6, *OWNERS))
+#: The attempt that is sent along: of the step as it stands, none, or one before or after.
+FENCE = st.sampled_from((*["current"] * 5, "none", "before", "after"))
+#: Which step or item; the last of them means one that is not meant as a rule.
+AT = st.integers(0, 11)
+TIMES = st.integers(0, 3)
+LOST = st.sampled_from((False, False, True))
+STATUS = st.sampled_from(("open", "in_progress", "completed", "completed", "deferred"))
+REASON = st.sampled_from((None, None, "later"))
+LEASES = st.sampled_from((1, 60.5, 7200))
+PIDS = st.sampled_from((None, None, 1, 2, 3))
+REQUESTS = st.sampled_from((None, None, "a", "b", "c"))
+FLAGS = ("reopen_changed", "drop_completed", "drop_claimed")
+#: Memory, if there is any to write files to: nothing here is about disks.
+SHELF = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+#: What leaves a trace each time, by its nature.
+LEAVES_A_TRACE = ("artifact", "report", "verify")
+
+
+@st.composite
+def plans(draw) -> list[Part]:
+    """One to three steps with substeps, which often wait for each other."""
+    parts: list[Part] = []
+    for _ in range(draw(st.integers(1, 3))):
+        family: list[str] = []
+        for place in range(draw(st.sampled_from((1, 2, 3, 4)))):
+            anchor, before = f"step-{len(parts)}", [each.anchor for each in parts]
+            needs = draw(st.lists(st.sampled_from(before), max_size=2)) if before else []
+            needs += [family[-1]] if place > 1 and draw(st.booleans()) else []
+            kinds = draw(st.sampled_from(("", "t", "t", "tt", "tc", "ec")))
+            items = tuple(
+                (plan_drafts.KINDS[kind], text) for kind, text in zip(kinds, TEXTS, strict=False)
+            )
+            unique = tuple(dict.fromkeys(needs))
+            parts.append(Part(anchor, f"Part {len(parts)}", place > 0, unique, items))
+            family.append(anchor)
+    return parts
+
+
+def _now_and_then(self: "Machine") -> bool:
+    """For what is always possible, so that it does not crowd out the rest."""
+    return self.turn % 3 == 0
+
+
+def _somebody_works(self: "Machine") -> bool:
+    return any(step["owner"] or step["parked"] for step in self.model.steps.values())
+
+
+def _something_is_done(self: "Machine") -> bool:
+    return any(map(self.model.is_done, self.model.steps))
+
+
+def _something_is_deferred(self: "Machine") -> bool:
+    return any(self.model.counts(anchor)["deferred"] for anchor in self.model.steps)
+
+
+class Machine(RuleBasedStateMachine):
+    """One plan, its product and its model."""
+
+    #: (operation, "done" or the code) -> how often; each run has its own.
+    tally: ClassVar[Counter] = Counter()
+
+    @initialize(
+        parts=plans(),
+        most=st.sampled_from((2, 5, 5)),
+        work=st.lists(st.sampled_from(("finish", "claim", "start", "defer")), max_size=5),
+    )
+    def begin(self, parts, most, work):
+        self.room, self.editor = Room(), Editor(parts)
+        self.patch = pytest.MonkeyPatch()
+        self._furnish()
+        self.home = Path(tempfile.mkdtemp(dir=SHELF, prefix="tug-"))
+        text = plan_drafts.text(parts)
+        self.lab = Lab(self.home, text=text, max_attempts=most)
+        self.room.now = self.lab.clock.now
+        self.texts = [text]
+        self.model = Model(parts, text, self.room, most)
+        self.sent: list[tuple[str, dict]] = []
+        #: Step -> attempts whose writes counted, in their order.
+        self.counted: dict[str, list[int]] = {}
+        self.before = self.lab.dump()
+        self.turn = 0
+        self.tally["run", "done"] += 1
+        note(text)
+        for owner, what in zip((*OWNERS, *OWNERS), work, strict=False):
+            self._some_work(owner, what)
+
+    def _some_work(self, owner: str, what: str) -> None:
+        """So that something is under way from the beginning."""
+        text = self.model.text
+        how = {"lease": 60, "force": False, "pid": 1, "request": None, "begins": what == "start"}
+        got = self.call("claim", owner=owner, step=None, text=text, **how)
+        if got["claimed"] and what in ("finish", "defer"):
+            caller = {"anchor": got["anchor"], "owner": owner, "attempt": got["attempt"]}
+            keys = [key for key in self.item_keys(got["anchor"]) if what == "defer"]
+            some = [(None, key, "deferred", None) for key in keys]
+            self.update(caller, entries=some, rest=True)
+            if what == "finish":
+                self.call("complete", **caller, text=text, force=None, commit=None)
+
+    def _furnish(self) -> None:
+        """The product sees the room's boot, container and processes instead of this machine's."""
+        room = self.room
+        self.patch.setattr(holder, "_boot", lambda: f"boot {room.boot}")
+        self.patch.setattr(holder, "_namespace", lambda: f"container {room.namespace}")
+        self.patch.setattr(holder, "start_time", lambda pid: room.running.get(pid))
+
+    def teardown(self):
+        if not hasattr(self, "lab"):
+            return
+        try:
+            for invariant in INVARIANTS:
+                invariant(self.lab)
+            assert self.lab.rows("pragma integrity_check") == [{"integrity_check": "ok"}]
+            assert self.lab.rows("pragma foreign_key_check") == []
+        finally:
+            self.patch.undo()
+            self.lab.store.close()
+            shutil.rmtree(self.home)
+
+    # -- one call, on both -------------------------------------------------------------
+
+    def call(self, name: str, *, lost: bool = False, **how) -> dict | None:
+        """Do it on both and compare; if the answer is `lost`, do the same again."""
+        answer = self._once(name, how)
+        if not lost or answer is None or name in LEAVES_A_TRACE:
+            return answer
+        if name == "claim" and how["request"] is None:
+            return answer
+        before = self._essence()
+        again = self._once(name, how)
+        assert self._essence() == before, f"{name} again had a second effect"
+        if name == "claim" and answer["claimed"]:
+            same = [(each["anchor"], each["attempt"]) for each in (answer, again)]
+            assert same[0] == same[1], "the same request got another claim"
+        self.tally["lost reply", "done"] += 1
+        return answer
+
+    def _once(self, name: str, how: dict, refusal: str | None = None) -> dict | None:
+        agreed = self.model.text
+        try:
+            expected = getattr(self.model, name)(**how)
+            code = None
+        except Refused as refused:
+            expected, code = None, refused.code
+        try:
+            answer = getattr(Driver, name)(self.lab, **how)
+            found = None
+        except TugError as error:
+            answer, found = None, error.code
+        self.turn += 1
+        said = {key: value for key, value in how.items() if key not in ("text", "parts")}
+        drifted = " from another text" if how.get("text", agreed) != agreed else ""
+        note(f"{name} {said}{drifted} -> {found or 'done'}")
+        assert found == code, f"{name}: refused with {found}, not with {code}"
+        # Also what the model says is held against what is known without it.
+        assert refusal in (None, found), f"{name}: {found or 'done'}, and not {refusal}"
+        self.tally[name, code or "done"] += 1
+        if answer is not None:
+            facts = {key: answer.get(key, "nothing") for key in expected}
+            assert facts == expected, f"{name} answers otherwise"
+            self._count_write(name, how)
+        self._compare(name, changed=answer is not None)
+        return answer
+
+    def _count_write(self, name: str, how: dict) -> None:
+        """A write that says its attempt counts only while no later attempt's has."""
+        if how.get("attempt") is None or name == "reconcile":
+            return
+        self.sent.append((name, how))
+        counted = self.counted.setdefault(self.model.top_of(how["anchor"]), [])
+        counted.append(how["attempt"])
+        assert counted == sorted(counted), "an older attempt wrote after a newer one"
+
+    def _compare(self, name: str, *, changed: bool) -> None:
+        after = self.lab.dump()
+        if not changed:
+            assert after == self.before, f"{name} was refused, and changed something"
+        told = len(after["events"]) > len(self.before["events"])
+        rest = [key for key in after if key != "events" and after[key] != self.before[key]]
+        assert told or not rest, f"{name} changed {rest} and told nobody"
+        self.before = after
+        expected, there = wanted(self.model), found(after)
+        for table, rows in expected.items():
+            for key, row in rows.items():
+                assert there[table].get(key) == row, f"{key} is otherwise after {name}"
+            assert there[table].keys() == rows.keys(), f"other {table} after {name}"
+        self._compare_lists()
+
+    def _compare_lists(self) -> None:
+        said, tops = self.lab.ready(), self.model.tops()
+        parked = [a for a in tops if self.model.steps[a]["parked"]]
+        assert said["ready_steps"] == self.model.ready()
+        assert said["all_steps"] == tops
+        assert said["parked_steps"] == parked
+        live = [a for a in tops if self.model.is_live(a) and a not in parked]
+        assert said["claimed_steps"] == live
+
+    def _essence(self) -> dict:
+        """All but how long leases run."""
+        now = wanted(self.model)
+        steps = {a: {**row, "until": None} for a, row in now["steps"].items()}
+        return {**now, "steps": steps}
+
+    # -- who, where, under which attempt -----------------------------------------------
+
+    def anchor(self, at: int, *, done: bool | None = None) -> str:
+        """Of held steps and their substeps, if there are any; or of `done` ones, or of others."""
+        steps = self.model.steps
+        if done is None:
+            some = [a for a in steps if steps[self.model.top_of(a)]["owner"] is not None]
+        else:
+            some = [a for a in steps if self.model.is_done(self.model.top_of(a)) == done]
+        found = some if some and at < 9 else list(steps)
+        return found[at % len(found)]
+
+    def item(self, anchor: str, at: int) -> tuple[str, int]:
+        known = list(self.model.steps[anchor]["items"])
+        return known[at % len(known)] if known and at < 11 else ("task", at)
+
+    def caller(self, who: str, at: int, fence: str) -> dict:
+        anchor = self.anchor(at)
+        top = self.model.steps[self.model.top_of(anchor)]
+        owner = (top["owner"] or top["by"] or "red") if who == "holder" else who
+        number = top["attempt"]
+        attempt = {"current": number, "none": None, "before": number - 1, "after": number + 1}
+        return {"anchor": anchor, "owner": owner, "attempt": attempt[fence]}
+
+    def copy(self, old: int) -> str:
+        """The text that the caller works from: mostly the agreed one."""
+        return self.texts[old % len(self.texts)] if old == 1 else self.model.text
+
+    # -- what workers do ---------------------------------------------------------------
+
+    @rule(
+        who=OWNER,
+        at=AT,
+        lease=LEASES,
+        force=st.sampled_from((False, False, False, True)),
+        pid=PIDS,
+        request=REQUESTS,
+        begins=st.booleans(),
+        old=TIMES,
+        lost=LOST,
+    )
+    def claim_one(self, who, at, lease, force, pid, request, begins, old, lost):
+        how = {"lease": lease, "force": force, "pid": pid, "request": request, "begins": begins}
+        step = self.anchor(at, done=False)
+        self.call("claim", owner=who, step=step, text=self.copy(old), lost=lost, **how)
+
+    @rule(
+        who=OWNER,
+        lease=LEASES,
+        force=st.sampled_from((False, False, False, True)),
+        pid=PIDS,
+        request=REQUESTS,
+        lost=LOST,
+    )
+    def claim_next(self, who, lease, force, pid, request, lost):
+        how = {"lease": lease, "force": force, "pid": pid, "request": request, "begins": False}
+        self.call("claim", owner=who, step=None, text=self.model.text, lost=lost, **how)
+
+    @precondition(_somebody_works)
+    @rule(who=WHO, at=AT, fence=FENCE, lost=LOST)
+    def start(self, who, at, fence, lost):
+        self.call("start", lost=lost, **self.caller(who, at, fence))
+
+    @precondition(_somebody_works)
+    @rule(who=WHO, at=AT, fence=FENCE, lease=st.none() | LEASES, lost=LOST)
+    def heartbeat(self, who, at, fence, lease, lost):
+        self.call("heartbeat", lost=lost, lease=lease, **self.caller(who, at, fence))
+
+    @precondition(_somebody_works)
+    @rule(who=WHO, at=AT, fence=FENCE, which=AT, status=STATUS, why=REASON, old=TIMES, lost=LOST)
+    def tick(self, who, at, fence, which, status, why, old, lost):
+        caller = self.caller(who, at, fence)
+        entry = (None, self.item(caller["anchor"], which), status, why)
+        self.update(caller, entries=[entry], old=old, lost=lost)
+
+    @precondition(_somebody_works)
+    @rule(
+        who=WHO,
+        at=AT,
+        fence=FENCE,
+        entries=st.lists(st.tuples(AT, AT, STATUS, REASON), max_size=3),
+        rest=st.booleans(),
+        lost=LOST,
+    )
+    def batch(self, who, at, fence, entries, rest, lost):
+        """Some items of the step and its substeps, and perhaps all that is left."""
+        caller, named = self.caller(who, at, fence), []
+        members = self.model.family(caller["anchor"])
+        for place, which, *rest_of_it in entries:
+            step = members[place % len(members)] if place < 11 else self.anchor(which)
+            named.append((step, self.item(step, which), *rest_of_it))
+        self.update(caller, entries=named, rest=rest, lost=lost)
+
+    @precondition(_somebody_works)
+    @rule(who=WHO, at=AT, fence=FENCE, kind=st.sampled_from((None, "task", "test")), status=STATUS)
+    def sweep(self, who, at, fence, kind, status):
+        self.update(self.caller(who, at, fence), every=[(kind, status)])
+
+    @precondition(_somebody_works)
+    @rule(who=WHO, at=AT, fence=FENCE, lost=LOST)
+    def close(self, who, at, fence, lost):
+        self.update(self.caller(who, at, fence), rest=True, lost=lost)
+
+    def update(self, caller: dict, *, old: int = 0, lost: bool = False, **what) -> None:
+        given = {"entries": [], "every": [], "rest": False, **what}
+        self.call("update", lost=lost, text=self.copy(old), **caller, **given)
+
+    @precondition(_somebody_works)
+    @rule(
+        what=st.sampled_from(("artifact", "report", "verify", "verify", "adopt", "let_go")),
+        who=WHO,
+        at=AT,
+        fence=st.sampled_from(("current", "current", "current", "before")),
+        number=st.integers(1, 3),
+        passed=st.booleans(),
+        old=TIMES,
+    )
+    def leave_word(self, what, who, at, fence, number, passed, old):
+        """A note, what an agent used, what a command proved, or which process stands for it."""
+        caller = self.caller(who, at, fence)
+        checkpoints = sum(kind == "checkpoint" for kind, _ in self.item_keys(caller["anchor"]))
+        findings = [(n, passed) for n in range(checkpoints)] or [(number, passed)]
+        given = {
+            "artifact": {},
+            "report": {"tokens": number},
+            "verify": {"text": self.copy(old), "findings": findings},
+            "adopt": {"pid": number},
+            "let_go": {},
+        }
+        self.call(what, lost=True, **caller, **given[what])
+
+    def item_keys(self, anchor: str) -> list[tuple[str, int]]:
+        return list(self.model.steps[anchor]["items"])
+
+    @precondition(_somebody_works)
+    @rule(
+        who=WHO,
+        at=AT,
+        fence=FENCE,
+        force=st.sampled_from((None, None, "enough")),
+        commit=st.sampled_from((None, "c1", "c2")),
+        old=TIMES,
+        lost=LOST,
+    )
+    def complete(self, who, at, fence, force, commit, old, lost):
+        how = {"text": self.copy(old), "force": force, "commit": commit, "lost": lost}
+        self.call("complete", **self.caller(who, at, fence), **how)
+
+    @rule(who=OWNER, commit=st.sampled_from((None, "c1")), lost=LOST)
+    def finish(self, who, commit, lost):
+        """A whole step: claim the next, close all of it, complete it."""
+        text = self.model.text
+        how = {"lease": 60, "force": False, "pid": None, "request": None, "begins": True}
+        got = self.call("claim", owner=who, step=None, text=text, **how)
+        if got and got["claimed"]:
+            mine = {"anchor": got["anchor"], "owner": who, "attempt": got["attempt"], "text": text}
+            self.call("update", **mine, entries=[], every=[], rest=True, lost=lost)
+            self.call("complete", **mine, force=None, commit=commit, lost=lost)
+
+    @precondition(_somebody_works)
+    @rule(
+        who=WHO,
+        at=AT,
+        fence=FENCE,
+        force=st.booleans(),
+        park=st.sampled_from((False, False, True)),
+        failure=st.sampled_from((None, None, "broken")),
+        interrupted=st.sampled_from((False, False, True)),
+        lost=LOST,
+    )
+    def release(self, who, at, fence, force, park, failure, interrupted, lost):
+        how = {"force": force, "park": park, "failure": failure, "interrupted": interrupted}
+        self.call("release", **self.caller(who, at, fence), **how, lost=lost)
+
+    # -- what goes wrong ---------------------------------------------------------------
+
+    @precondition(lambda self: self.sent)
+    @rule(which=st.integers(0, 99))
+    def wake_up_late(self, which):
+        """A worker repeats what it did once; under an attempt that is over it changes nothing."""
+        name, how = self.sent[which % len(self.sent)]
+        known = how["anchor"] in self.model.steps
+        top = self.model.steps[self.model.top_of(how["anchor"])] if known else {"attempt": None}
+        stale = how["attempt"] != top["attempt"]
+        self._once(name, how, refusal=("E060" if known else "E059") if stale else None)
+        self.tally["late " + name, "stale" if stale else "not stale"] += 1
+
+    @precondition(_now_and_then)
+    @rule(seconds=st.sampled_from((0.001, 1, 61, 3600, 7201, 86400, -1, -3600, -86400)))
+    def clock_jumps(self, seconds):
+        self.lab.clock.advance(seconds)
+        self.room.now = self.lab.clock.now
+        self.tally["clock", "forward" if seconds > 0 else "back"] += 1
+        self.turn += 1
+        self._compare_lists()
+
+    @precondition(_now_and_then)
+    @rule(what=st.sampled_from(("ends", "starts", "reboot", "container")), number=st.integers(1, 3))
+    def machine_changes(self, what, number):
+        """A process ends or another has its number; a reboot; a look from another container.
+
+        Of another boot or container nothing is proven, and only the lease counts.
+        """
+        if what == "reboot":
+            self.room.boot += 1
+            self.room.running.clear()
+        elif what == "container":
+            self.room.namespace = number
+        else:
+            self.room.running.pop(number, None)
+            self.room.running |= {number: str(self.room.now)} if what == "starts" else {}
+        self.tally["machine", what] += 1
+        self.turn += 1
+        self._compare_lists()
+
+    # -- what people do ----------------------------------------------------------------
+
+    @precondition(_somebody_works)
+    @rule(at=AT, lost=LOST)
+    def reset(self, at, lost):
+        self.call("reset", anchor=self.anchor(at), lost=lost)
+
+    @precondition(lambda self: _something_is_done(self) and _now_and_then(self))
+    @rule(at=AT, force=st.booleans(), lost=LOST)
+    def reopen(self, at, force, lost):
+        self.call("reopen", anchor=self.anchor(at, done=True), force=force, lost=lost)
+
+    @precondition(_something_is_deferred)
+    @rule(what=st.sampled_from(("accept", "reject")), at=AT, which=AT, lost=LOST)
+    def judge(self, what, at, which, lost):
+        """Of a step with deferred items, if there is one: all of them, or one item."""
+        steps = self.model.steps
+        some = [a for a in steps if self.model.counts(a)["deferred"]]
+        anchor = some[at % len(some)] if some and at < 9 else self.anchor(at)
+        item = self.item(anchor, which) if which % 2 else None
+        self.call(what, anchor=anchor, item=item, lost=lost)
+
+    @precondition(_now_and_then)
+    @rule(
+        what=st.sampled_from(("pause", "resume", "resume", "archive", "undo", "undo", "init")),
+        old=TIMES,
+        lost=LOST,
+    )
+    def administer(self, what, old, lost):
+        if what == "init":
+            self.call("init", text=self.copy(old), lost=lost)
+        elif what in ("archive", "undo"):
+            self.call("archive", undo=what == "undo", lost=lost)
+        else:
+            self.call("pause", paused=what == "pause", lost=lost)
+
+    @precondition(_now_and_then)
+    @rule(at=AT, attempt=TIMES, force=st.booleans(), lost=LOST)
+    def reconcile(self, at, attempt, force, lost):
+        anchor = self.model.top_of(self.anchor(at))
+        self.call("reconcile", anchor=anchor, attempt=attempt, force=force, lost=lost)
+
+    @precondition(_now_and_then)
+    @rule(edits=EDITS, flags=st.sampled_from((FLAGS, FLAGS, ())), lost=LOST)
+    def revise(self, edits, flags, lost):
+        """The text is edited, and accepted; if that is refused, the edits are undone."""
+        before = list(self.editor.parts)
+        for edit in edits:
+            self.editor.edit(*edit)
+        text = plan_drafts.text(self.editor.parts)
+        parts = list(self.editor.parts)
+        if self.call("revise", parts=parts, text=text, flags=flags, lost=lost) is None:
+            self.editor.parts = before
+        elif text not in self.texts:
+            self.texts.append(text)
+
+
+def run(number: int, *, runs: int, steps: int, shrink: bool = True) -> Counter:
+    """So many random histories of so many steps from one seed; what happened in them."""
+
+    class Run(Machine):
+        tally: ClassVar[Counter] = Counter()
+
+    how = settings(
+        max_examples=runs,
+        stateful_step_count=steps,
+        deadline=None,
+        database=None,
+        report_multiple_bugs=False,
+        phases=[Phase.generate, *([Phase.shrink] if shrink else [])],
+        suppress_health_check=list(HealthCheck),
+    )
+    run_state_machine_as_test(seed(number)(Run), settings=how)
+    return Run.tally

@@ -1,0 +1,173 @@
+"""A pytest plugin that runs tests once per mutant, each time in a child process of its own.
+
+Everything is imported and collected once; then, for each mutant of the job, a fork takes its
+predicate away and runs the tests in question until one fails. TUG_MUTANTS_JOB names a JSON
+file, mutant -> tests to run (none: all that were collected, the likeliest first). Into the same
+file goes what came of it: mutant -> the test that failed, or null; and the tests that fail anyway.
+"""
+
+import gc
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from types import FrameType
+
+import mutants
+import pytest
+
+#: A test that takes longer than this many seconds is taken for one that does not end.
+PATIENCE = 120
+#: The exit status of a child in which a test could not even begin.
+BROKEN = 3
+#: In a search, for whoever has no time: so many tests for each mutant, and as many at once.
+MOST = int(os.environ.get("TUG_MUTANTS_MOST") or 100_000)
+SIDE_BY_SIDE = int(os.environ.get("TUG_MUTANTS_SIDE_BY_SIDE") or os.cpu_count() or 1)
+#: The two functions through which every statement goes.
+RUNS_STATEMENTS = ("SqliteTransaction._execute", "SqliteTransaction.many")
+
+
+class _Ear:
+    """Hears whether a test failed."""
+
+    def __init__(self) -> None:
+        self.failed = self.broken = False
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.failed |= report.failed and report.when == "call"
+        # What goes wrong before is nobody's merit.
+        self.broken |= report.failed and report.when != "call"
+
+
+class _Trial:
+    """The tests that were collected, and which of them have killed what."""
+
+    def __init__(self, session: pytest.Session) -> None:
+        self.items = {item.nodeid: item for item in session.items if not _is_random(item)}
+        self.ear = _Ear()
+        session.config.pluginmanager.register(self.ear)
+        self.seconds: dict[str, float] = {}
+        #: Test -> the statements and functions that it comes to.
+        self.touched: dict[str, set[str]] = {}
+        self.kills: Counter = Counter()
+        #: Statement or function -> the last test that killed a mutant of it.
+        self.nearby: dict[str, str] = {}
+
+    def passes(self, name: str) -> bool:
+        item, self.ear.failed = self.items[name], False
+        began = time.monotonic()
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+        self.seconds[name] = time.monotonic() - began
+        return not self.ear.failed
+
+    def passes_watched(self, name: str) -> bool:
+        """The same without a mutant, and with a look at what the test comes to."""
+        seen = self.touched[name] = set()
+
+        def watch(frame: FrameType, event: str, _: object) -> None:
+            if event == "call" and "tugtool" in (code := frame.f_code).co_filename:
+                seen.add(code.co_qualname)
+                if code.co_qualname in RUNS_STATEMENTS:
+                    seen.add(frame.f_locals["statement"])
+
+        sys.setprofile(watch)
+        try:
+            return self.passes(name)
+        finally:
+            sys.setprofile(None)
+
+    def order(self, mutant: mutants.Mutant) -> list[str]:
+        """Tests that come to it: first those that killed its like, then those of many things."""
+        near = self.nearby.get(mutant.what)
+        found = sorted(
+            [name for name in self.items if mutant.place() in self.touched[name]],
+            key=lambda name: (
+                name != near,
+                _is_slow(self.items[name]),
+                -self.kills[name],
+                -len(self.touched[name]),
+            ),
+        )
+        return found[:MOST]
+
+    def learn(self, mutant: mutants.Mutant, killer: str | None) -> None:
+        if killer is not None:
+            self.kills[killer] += 1
+            self.nearby[mutant.what] = killer
+
+    def endure(self, mutant: mutants.Mutant, names: list[str], trace: Path) -> None:
+        """In the child: take the predicate away, and try one test after the other."""
+        quiet = os.open(os.devnull, os.O_RDWR)
+        os.dup2(quiet, 1)
+        os.dup2(quiet, 2)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        mutant.apply()
+        for name in names:
+            # Also if the process ends with it, one knows which test it was.
+            trace.write_text(name)
+            signal.alarm(PATIENCE)
+            passed = self.passes(name)
+            if self.ear.broken:
+                os._exit(BROKEN)
+            if not passed:
+                os._exit(1)
+        trace.write_text("")
+        os._exit(0)
+
+
+def _is_random(item: pytest.Item) -> bool:
+    function = getattr(item, "obj", None)
+    return getattr(function, "is_hypothesis_test", False) or bool(item.get_closest_marker("proof"))
+
+
+def _is_slow(item: pytest.Item) -> bool:
+    """Whether it makes a repository or a history; what needs neither is tried first."""
+    return "repo" in getattr(item, "fixturenames", ()) or "histories" in item.name
+
+
+def pytest_runtestloop(session: pytest.Session) -> bool:
+    place = Path(os.environ["TUG_MUTANTS_JOB"])
+    job = json.loads(place.read_text())
+    trial = _Trial(session)
+    failing = [name for name in trial.items if not trial.passes_watched(name)]
+    for name in failing:
+        del trial.items[name]
+    known = {each.name: each for each in (*mutants.every(), mutants.SAID_TWICE)}
+    jobs = [(known[name], tests) for name, tests in job.items()]
+    place.write_text(json.dumps({"failing": failing, "killers": _try_all(trial, jobs)}))
+    return True
+
+
+def _try_all(trial: _Trial, jobs: list) -> dict[str, str | None]:
+    gc.freeze()
+    running: dict[int, tuple[mutants.Mutant, Path]] = {}
+    killers: dict[str, str | None] = {}
+    with tempfile.TemporaryDirectory() as shelf:
+        for number, (mutant, tests) in enumerate(jobs):
+            if len(running) == SIDE_BY_SIDE:
+                _wait(trial, running, killers)
+            names = trial.order(mutant) if tests is None else [n for n in tests if n in trial.items]
+            trace = Path(shelf) / str(number)
+            child = os.fork()
+            if not child:
+                trial.endure(mutant, names, trace)
+            running[child] = mutant, trace
+        while running:
+            _wait(trial, running, killers)
+    return killers
+
+
+def _wait(trial: _Trial, running: dict, killers: dict[str, str | None]) -> None:
+    child, status = os.wait()
+    mutant, trace = running.pop(child)
+    killer = (trace.read_text() or None) if trace.exists() else "it cannot even be made"
+    assert os.waitstatus_to_exitcode(status) != BROKEN, f"{killer} broke down with {mutant.name}"
+    killers[mutant.name] = killer
+    trial.learn(mutant, killer)
+    if log := os.environ.get("TUG_MUTANTS_LOG"):
+        with open(log, "a") as file:
+            file.write(f"{mutant.name} -> {killer}\n")

@@ -1,0 +1,92 @@
+"""The state against a plain model of it: any history of operations, crashes of all kinds included.
+
+Random plans and histories; `machine.py` has the rules, `model.py` what has to come of them.
+The harness is shown to notice planted faults.
+"""
+
+from collections import Counter
+
+import machine
+import pytest
+
+from tugtool.errors import TugError
+from tugtool.state import checklist, claiming, freeing, holding, record, ripple
+from tugtool.store import sql
+
+RUNS, STEPS = 120, 40
+
+
+@pytest.mark.no_cover
+@pytest.mark.proof(share=4)
+def test_the_state_is_what_the_model_says(spell):
+    tally: Counter = Counter()
+    for number in spell.seeds():
+        tally += machine.run(number, runs=RUNS, steps=STEPS)
+    operations = {name for name, _ in tally}
+    assert operations >= {"claim", "start", "update", "complete", "release", "reset", "revise"}
+    spell.tell(_told(tally))
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("number", range(4))
+def test_the_same_histories_every_time(number):
+    """Nothing random: for faults that take many steps, as mutants.json knows them."""
+    assert machine.run(number, runs=12, steps=40, shrink=False)["claim", "done"]
+
+
+def _told(tally: Counter) -> str:
+    """`claim 520 (E050 31, E053 8); start ...`: how often each succeeded, and was refused."""
+    words = [f"{tally['run', 'done']} histories, {sum(tally.values())} calls"]
+    for name in sorted({name for name, _ in tally} - {"run"}):
+        others = {how: n for (its, how), n in sorted(tally.items()) if its == name}
+        done = others.pop("done", 0)
+        refused = ", ".join(f"{how} {n}" for how, n in others.items())
+        words.append(f"{name} {done}" + (f" ({refused})" if refused else ""))
+    return "; ".join(words)
+
+
+#: What is wrong -> where, and what stands there instead.
+FAULTS = {
+    "the fence is gone": (record, "refuse_stale", lambda plan, top, attempt: None),
+    "anybody is the owner": (record, "refuse_stranger", lambda plan, top, owner: None),
+    "the own step is not first": (
+        *(sql, "OWN_STEP"),
+        sql.OWN_STEP.replace("claimed_by = :owner", "claimed_by = :owner and claimed_by = ''"),
+    ),
+    "the lease is compared the wrong way round": (
+        *(sql, "EXPIRED_STEPS"),
+        sql.EXPIRED_STEPS.replace("lease_expires_at < :now", "lease_expires_at > :now"),
+    ),
+    "a claim loses what was deferred": (
+        *(claiming, "drop_unfinished"),
+        lambda tx, plan, anchor: freeing._open_unfinished(tx, plan, anchor),
+    ),
+    "who waits is not told": (ripple, "_dependents", lambda tx, plan, step, by: []),
+    "a request id means nothing": (claiming, "_replay", lambda tx, plan, request: None),
+    "progress does not count": (ripple, "progress", lambda tx, plan, anchor: None),
+    "a write is no sign of life": (checklist.record, "renew", lambda tx, plan, top, s=None: tx.now),
+    "substeps do not wait": (holding, "refuse_early", lambda tx, plan, substep: None),
+    "reset leaves the substeps held": (
+        *(sql, "FREE_SUBSTEPS"),
+        sql.FREE_SUBSTEPS.replace("<> 'completed'", "= ''"),
+    ),
+    "dead processes hold on": (claiming, "_gone", lambda tx, plan: set()),
+}
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_machine_notices_a_planted_fault(monkeypatch, fault):
+    home, name, wrong = FAULTS[fault]
+    monkeypatch.setattr(home, name, wrong)
+    with pytest.raises((AssertionError, TugError)):
+        machine.run(1, runs=400, steps=40, shrink=False)
+
+
+def test_a_failure_says_the_way_there(monkeypatch):
+    monkeypatch.setattr(record, "refuse_stale", lambda plan, top, attempt: None)
+    with pytest.raises(AssertionError) as caught:
+        machine.run(1, runs=100, steps=20, shrink=False)
+    script = "\n".join(caught.value.__notes__)
+    assert "state = Run()" in script
+    assert "state.teardown()" in script

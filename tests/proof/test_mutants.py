@@ -1,0 +1,135 @@
+"""Every predicate counts: whichever is taken away, the test that the table names fails.
+
+`mutants.json` has a killer for each mutant, and a reason for those that change nothing.
+TUG_MUTANTS=search looks for killers anew, among the tests of KILLERS, and writes that table:
+
+    TUG_MUTANTS=search .venv/bin/python -m pytest tests/proof/test_mutants.py
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import mutants
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+TABLE = Path(__file__).parent / "mutants.json"
+SHELF = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+SUBJECTS = (
+    *("apart", "archive", "claim", "documents", "fencing", "holes", "hosting", "items", "lease"),
+    *("life", "order", "reconcile", "report", "review", "substeps", "verify"),
+)
+#: Where killers are looked for.
+KILLERS = (
+    *(f"tests/test_state_{subject}.py" for subject in SUBJECTS),
+    *("tests/test_state_copies.py", "tests/test_state_cli.py", "tests/test_commit.py"),
+    "tests/proof/test_machine.py::test_the_same_histories_every_time",
+)
+
+
+def table() -> dict[str, dict[str, str]]:
+    return json.loads(TABLE.read_text())
+
+
+def trial(tmp_path: Path, job: dict[str, list[str] | None], *tests: str) -> dict:
+    """Have each mutant of the job endure its tests; see `mutating`."""
+    place = tmp_path / "job.json"
+    place.write_text(json.dumps(job))
+    path = os.pathsep.join(str(each) for each in (ROOT / "tests", Path(__file__).parent))
+    command = [sys.executable, "-m", "pytest", "-p", "mutating", "-p", "no:xdist", "--no-cov"]
+    done = subprocess.run(
+        [*command, f"--basetemp={_shelf(tmp_path)}", *tests],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": path, "TUG_MUTANTS_JOB": str(place)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(place.read_text())
+
+
+def _shelf(tmp_path: Path) -> Path:
+    """Memory, if there is any to write files to: nothing here is about disks."""
+    return Path(SHELF) / f"tug-mutants-{os.getpid()}" if SHELF else tmp_path / "base"
+
+
+def search(tmp_path: Path) -> None:
+    """Find a killer for every mutant, and write the table; one that has a reason keeps it."""
+    names = [each.name for each in mutants.every()]
+    reasons = {name: why for name, why in table()["equivalent"].items() if name in names}
+    job = {name: None for name in names if name not in reasons}
+    found = trial(tmp_path, job, *KILLERS)
+    killers = {name: killer or "NONE" for name, killer in sorted(found["killers"].items())}
+    new = {"killers": killers, "equivalent": dict(sorted(reasons.items()))}
+    TABLE.write_text(json.dumps(new, indent=1, ensure_ascii=False) + "\n")
+
+
+@pytest.mark.no_cover
+@pytest.mark.proof(share=1)
+def test_whichever_predicate_is_taken_away_a_test_fails(tmp_path, spell):
+    if os.environ.get("TUG_MUTANTS") == "search":
+        search(tmp_path)
+    known = table()
+    killers = known["killers"]
+    job = {name: [killer] for name, killer in killers.items()}
+    found = trial(tmp_path, job, *sorted(set(killers.values())))
+    assert found["failing"] == [], "these fail without any mutant"
+    survived = [name for name, killer in found["killers"].items() if killer is None]
+    assert survived == [], "no test notices"
+    tests = len(set(killers.values()))
+    equivalent = len(known["equivalent"])
+    spell.tell(f"{len(job)} mutants killed by {tests} tests, {equivalent} that change nothing")
+
+
+def test_the_table_has_every_mutant_and_no_other():
+    known = table()
+    names = [each.name for each in mutants.every()]
+    listed = [*known["killers"], *known["equivalent"]]
+    assert sorted(set(names) - set(listed)) == [], "nobody has looked for their killers yet"
+    assert sorted(set(listed) - set(names)) == [], "there are no such mutants any more"
+    assert len(listed) == len(set(listed)) == len(names)
+    assert all(len(why) > 20 for why in known["equivalent"].values())
+
+
+@pytest.mark.no_cover
+def test_a_mutant_that_changes_nothing_is_seen_to_survive(tmp_path):
+    killer = table()["killers"]["sql.OWN_STEP: parked_at is null"]
+    twice = mutants.SAID_TWICE.name
+    found = trial(tmp_path, {twice: [killer], "sql.OWN_STEP: parked_at is null": [killer]}, killer)
+    assert found == {
+        "failing": [],
+        "killers": {twice: None, "sql.OWN_STEP: parked_at is null": killer},
+    }
+
+
+@pytest.mark.no_cover
+def test_a_killer_that_fails_without_a_mutant_counts_for_nothing(tmp_path):
+    planted = tmp_path / "test_planted.py"
+    planted.write_text("def test_wrong():\n    assert False\n")
+    found = trial(tmp_path, {"sql.OWN_STEP: parked_at is null": None}, str(planted))
+    assert [name.rpartition("::")[2] for name in found["failing"]] == ["test_wrong"]
+    assert found["killers"] == {"sql.OWN_STEP: parked_at is null": None}
+
+
+def test_statements_are_taken_apart_into_their_conjuncts():
+    text = """
+    update t set a = b and c where x in (select y from u where p = :p and (q = 1 or r = 2))
+       and f(g and h) = 1 and k = 2
+     returning a
+    """
+    found = [text[start:end] for start, end in mutants.predicates(text)]
+    inner = "x in (select y from u where p = :p and (q = 1 or r = 2))"
+    assert found == [inner, "p = :p", "(q = 1 or r = 2)", "f(g and h) = 1", "k = 2"] or (
+        sorted(found) == sorted([inner, "p = :p", "(q = 1 or r = 2)", "f(g and h) = 1", "k = 2"])
+    )
+
+
+def test_joins_have_conjuncts_too_and_a_conflict_has_none():
+    text = "select 1 from a join b on b.x = a.x and b.y = a.y where a.z = 1 order by 1"
+    found = [text[start:end] for start, end in mutants.predicates(text)]
+    assert found == ["b.x = a.x", "b.y = a.y", "a.z = 1"]
+    text = "insert into a values (1) on conflict (x) do nothing"
+    assert list(mutants.predicates(text)) == []
