@@ -30,7 +30,7 @@ class Spell:
 
     def seeds(self, least: int = 1) -> Iterator[int]:
         """At least so many seeds, each after the other; more while there is time."""
-        while self.rounds < least or time.monotonic() < self.began + self.seconds:
+        while self.rounds < least or self.goes_on():
             self.rounds += 1
             # So that whatever fails says how to get there at once. Not printed: a proof may read
             # what is.
@@ -38,6 +38,10 @@ class Spell:
             self.sections[:] = [each for each in self.sections if each[1] != "seed"]
             self.sections.append(("call", "seed", line))
             yield self.seed + self.rounds - 1
+
+    def goes_on(self) -> bool:
+        """Whether there is time left, for a proof that counts its rounds itself."""
+        return time.monotonic() < self.began + self.seconds
 
     def lasts(self, short: float) -> float:
         """Seconds for a proof that is told how long to go on: its share, or what is short."""

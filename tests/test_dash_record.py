@@ -106,6 +106,20 @@ def test_the_end_is_recorded_once(stores):
         dashing.require(store, "one")
 
 
+def test_a_dash_that_is_recorded_no_more_gets_no_round_and_no_words(stores):
+    """An older record was restored while somebody worked in it."""
+    store, older = stores(), stores()
+    older.create()
+    row = add(store, "one")
+    acts = (
+        lambda: dashing.record(older, row, Round(1), path="/r/one"),
+        lambda: dashing.describe(older, row, "about it"),
+    )
+    for act in acts:
+        with pytest.raises(dash_errors.NoSuchDash, match='there is no dash "one"'):
+            act()
+
+
 def test_an_end_tells_where_the_work_is(stores):
     store = stores()
     dashing.release(store, add(store, "one"), "/r/one", salvage_ref="refs/tug/x")

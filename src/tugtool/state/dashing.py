@@ -136,9 +136,10 @@ def add(
 
 
 def describe(store: Store, row: Row, description: str) -> None:
-    """Say anew what it is about."""
+    """Say anew what it is about; E054 if it is recorded no more."""
     with store.write("") as tx:
-        tx.run(sql_dash.DESCRIBE_DASH, id=row["id"], description=reason(description))
+        if not tx.run(sql_dash.DESCRIBE_DASH, id=row["id"], description=reason(description)):
+            raise NoSuchDash(row["name"])
 
 
 def intend(store: Store, kind: str, path: str, *, head: str | None, detail: Data) -> None:
@@ -169,10 +170,12 @@ def drop(store: Store, kind: str, path: str) -> None:
 
 
 def record(store: Store, row: Row, made: Round, *, path: str) -> None:
-    """A round has ended; with it goes its intent."""
+    """A round has ended; with it goes its intent. E054 if its dash is recorded no more."""
     with store.write("") as tx:
+        # An older record may have been restored since the row was read.
+        if not tx.run(sql_dash.TOUCH_DASH, id=row["id"]):
+            raise NoSuchDash(row["name"])
         _add_round(tx, row["id"], made)
-        tx.run(sql_dash.TOUCH_DASH, id=row["id"])
         tx.run(sql_git.DROP_INTENT, kind="dash", path=storable(path))
 
 

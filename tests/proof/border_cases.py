@@ -1,0 +1,242 @@
+"""Every command that writes, with what has to happen before it; and every one that does not."""
+
+from borders import PLAN, Case
+
+PLAN_FILE, GONE_FILE = ".tugtool/tugplan-work.md", ".tugtool/tugplan-gone.md"
+INIT = (("root", "state", "init", "work"),)
+HELD = (*INIT, ("red", "state", "claim", "work", "--step", "step-1"))
+BATCH = ("red", "state", "update", "work", "step-1", "--batch", "--complete-remaining", "<[]")
+CLOSED = (*HELD, BATCH)
+DEFERRED = '<[{"kind": "checkpoint", "ordinal": 0, "status": "deferred", "reason": "later"}]'
+COMPLETE = ("red", "state", "complete", "work", "step-1")
+DONE = (*CLOSED, COMPLETE)
+JUDGED = (*HELD, (*BATCH[:-1], DEFERRED), COMPLETE)
+REVISED = (*INIT, ("write", "root", PLAN_FILE, PLAN.replace("of 3", "of three")))
+FORGET = ("remove", ".tugtool/state.*", ".git/tugtool")
+MOVED = (*DONE, ("root", "state", "export", "--output", "x.jsonl"), FORGET)
+DROPPED = (("write", "root", GONE_FILE, PLAN), ("root", "state", "init", "gone"))
+DROPPED = (*INIT, *DROPPED, ("remove", GONE_FILE))
+LOST = (*DONE, ("remove", ".tugtool/state.db*"))
+DIRTY = (*HELD, ("write", "red", "new.txt", "new\n"))
+READY = (*CLOSED, ("write", "red", "new.txt", "new\n"))
+COMMIT = ("commit", "--plan=work", "--step=step-1", "--message=work")
+TREE = (("root", "worktree", "create", "work"),)
+DASH = (("root", "dash", "create", "fix"),)
+DASH_FILE = ("write", "root", ".tugtree/tugdash__fix/new.txt", "new\n")
+ROUND = (*DASH, DASH_FILE, ("root", "dash", "commit", "fix", "--message", "x"))
+SALVAGED = (*DIRTY, ("root", "state", "reset", "work", "step-1"))
+SYNC = (*READY, ("red", *COMMIT), ("blue", "state", "claim", "work", "--step", "step-2"))
+ALONE = (
+    *(("write", "root", ".tugtool/tugplan-one.md", "# One\n\n### Step 1: Only\n"),),
+    *(("git", "root", "add", "."), ("git", "root", "commit", "-qm", "plan")),
+    *(("root", "worktree", "create", "one"), ("one", "state", "claim", "one")),
+    ("one", "commit", "--plan=one", "--step=step-1", "--message=all"),
+)
+PROVED = (*ALONE, FORGET, ("root", "state", "init", "one"))
+NOTED = frozenset({"events"})
+
+
+def _says(*words: str) -> frozenset[str]:
+    return frozenset(words)
+
+
+#: What it is -> how it is done. What follows `again` is what docs/state.md says of a repetition.
+CASES = {
+    "init": Case(
+        ("state", "init", "work"),
+        again=_says(
+            *("already_initialized", "steps_created", "substeps_created"),
+            "checklist_items_created",
+        ),
+        parts=True,
+    ),
+    "init of a changed plan": Case(
+        ("state", "init", "work", "--force"),
+        REVISED,
+        again=_says("revised", "changed", "checklist_items_created", "kept"),
+    ),
+    "claim": Case(
+        ("state", "claim", "work", "--request-id", "r"), INIT, at="red", again=_says("replayed")
+    ),
+    "claim by force": Case(
+        ("state", "claim", "work", "--step", "step-1", "--force", "--request-id", "r"),
+        HELD,
+        at="blue",
+        again=_says("replayed"),
+        parts=True,
+    ),
+    "start": Case(("state", "start", "work", "step-1"), HELD, at="red", traces=NOTED),
+    "heartbeat": Case(("state", "heartbeat", "work", "step-1"), HELD, at="red", traces=NOTED),
+    "update": Case(
+        ("state", "update", "work", "step-1", "--all", "completed"),
+        HELD,
+        at="red",
+        again=_says("updated"),
+        traces=NOTED,
+    ),
+    "batch": Case(
+        ("state", "update", "work", "step-1", "--batch", "--complete-remaining"),
+        HELD,
+        at="red",
+        given="[]",
+        again=_says("updated"),
+        traces=NOTED,
+    ),
+    # Whoever says something twice has said it twice.
+    "artifact": Case(
+        ("state", "artifact", "work", "step-1", "--kind", "note", "--summary", "x"),
+        HELD,
+        at="red",
+        again=_says("artifact_id"),
+        traces=NOTED | {"step_artifacts"},
+    ),
+    "complete": Case(
+        ("state", "complete", "work", "step-1"), CLOSED, at="red", again=_says("already_completed")
+    ),
+    "complete with a commit": Case(
+        ("state", "complete", "work", "step-1", "--commit", "HEAD"),
+        CLOSED,
+        at="red",
+        again=_says("already_completed"),
+    ),
+    "complete by force": Case(
+        ("state", "complete", "work", "step-1", "--force", "enough"),
+        HELD,
+        at="red",
+        again=_says("already_completed", "forced", "incomplete_items_auto_completed"),
+    ),
+    "verify": Case(
+        ("state", "verify", "work", "step-1", "--yes"),
+        HELD,
+        at="red",
+        again=_says("ticked", "checkpoints", "artifact_id"),
+        traces=NOTED | {"step_artifacts"},
+        parts=True,
+    ),
+    "release": Case(("state", "release", "work", "step-1"), HELD, at="red", again=_says("E050")),
+    "reset": Case(
+        ("state", "reset", "work", "step-1"),
+        HELD,
+        again=_says("reset", "was_claimed_by"),
+        parts=True,
+    ),
+    "reopen": Case(
+        ("state", "reopen", "work", "step-1", "--reason", "x"), DONE, again=_says("E050")
+    ),
+    "pause": Case(("state", "pause", "work"), INIT, again=_says("changed")),
+    "resume": Case(
+        ("state", "resume", "work"),
+        (*INIT, ("root", "state", "pause", "work")),
+        again=_says("changed"),
+    ),
+    "accept": Case(
+        ("state", "review", "work", "--accept", "--step", "step-1"), JUDGED, again=_says("already")
+    ),
+    "reject": Case(
+        ("state", "review", "work", "--reject", "--step", "step-1", "--note", "no"),
+        JUDGED,
+        again=_says("E066"),
+    ),
+    "archive": Case(("state", "archive", "work"), DONE, again=_says("changed")),
+    "import": Case(("state", "import", "x.jsonl"), MOVED, again=_says("E064"), parts=True),
+    "prune": Case(("state", "prune"), DROPPED, again=_says("pruned", "exported_to"), parts=True),
+    "restore": Case(("state", "restore"), LOST, again=_says("E077"), parts=True),
+}
+
+#: The same for what also touches git, or files, or runs what somebody else wrote.
+GIT_CASES = {
+    "init of a repository": Case(
+        ("init",), (("remove", ".tugtool/.gitignore"),), again=_says("created", "kept")
+    ),
+    "plan new": Case(("plan", "new", "fresh"), again=_says("E042")),
+    "export": Case(("state", "export", "--output", "y.jsonl"), DONE, again=_says("E074")),
+    "exec": Case(
+        ("state", "exec", "work", "--step", "step-1", "--", "true"),
+        INIT,
+        at="red",
+        again=_says("attempt"),
+        traces=NOTED | {"attempts", "steps"},
+    ),
+    "reconcile": Case(("state", "reconcile", "one"), PROVED),
+    "claim of dirty work": Case(
+        ("state", "claim", "work", "--step", "step-1", "--force", "--request-id", "r"),
+        DIRTY,
+        at="blue",
+        again=_says("replayed"),
+    ),
+    "reset of dirty work": Case(
+        ("state", "reset", "work", "step-1"),
+        DIRTY,
+        again=_says("reset", "was_claimed_by", "salvage_ref"),
+    ),
+    "release of dirty work": Case(
+        ("state", "release", "work", "step-1", "--force"), DIRTY, at="blue", again=_says("E050")
+    ),
+    "worktree create": Case(
+        ("worktree", "create", "work"),
+        again=_says("branch_name", "worktree_path"),
+        traces=NOTED | {"worktrees", "status", "trees", "refs"},
+    ),
+    "worktree remove": Case(("worktree", "remove", "red", "--force"), DIRTY, again=_says("E034")),
+    "worktree cleanup": Case(("worktree", "cleanup"), TREE),
+    "worktree sync": Case(
+        ("worktree", "sync", "work"), SYNC, at="blue", again=_says("merged", "up_to_date")
+    ),
+    "salvage apply": Case(
+        ("worktree", "salvage", "apply", "work"),
+        SALVAGED,
+        at="blue",
+        again=_says("files", "already_there"),
+    ),
+    "salvage prune": Case(("worktree", "salvage", "prune"), SALVAGED),
+    "commit": Case(
+        COMMIT,
+        READY,
+        at="red",
+        again=_says("committed", "already_completed", "files_staged", "log_updated"),
+    ),
+    "merge": Case(("merge", "one"), ALONE, again=_says("E062")),
+    "dash create": Case(("dash", "create", "fix"), again=_says("created")),
+    "dash commit": Case(
+        ("dash", "commit", "fix", "--message", "x"), (*DASH, DASH_FILE), again=_says("recovered")
+    ),
+    "dash join": Case(("dash", "join", "fix"), ROUND, again=_says("E056")),
+    "dash release": Case(
+        ("dash", "release", "fix", "--force"), (*DASH, DASH_FILE), again=_says("E056")
+    ),
+    "doctor": Case(("doctor", "--fix"), SALVAGED),
+}
+GIT_CASES = {name: case._replace(git=True, parts=True) for name, case in GIT_CASES.items()}
+
+#: How commands are run that change nothing; they have no border worth dying at.
+READING = {
+    "status": ("status",),
+    "validate": ("validate", "work"),
+    "list": ("list",),
+    "plan show": ("plan", "show", "work"),
+    "plan graph": ("plan", "graph", "work"),
+    "state show": ("state", "show", "work"),
+    "state ready": ("state", "ready", "work"),
+    "state why": ("state", "why", "work", "step-1"),
+    "state log": ("state", "log", "work"),
+    "state stats": ("state", "stats", "work"),
+    "state diff": ("state", "diff", "work"),
+    "worktree list": ("worktree", "list"),
+    "worktree salvage list": ("worktree", "salvage", "list"),
+    "worktree salvage show": ("worktree", "salvage", "show", "work"),
+    "dash list": ("dash", "list", "--all"),
+    "dash show": ("dash", "show", "fix"),
+    "plugin path": ("plugin", "path"),
+    "config": ("config",),
+    "version": ("version",),
+    "completion": ("completion", "bash"),
+    "complete-words": ("complete-words", "--", "plan", "sh"),
+}
+#: Commands that are killed elsewhere -> where, or at which of the named points.
+ELSEWHERE = {
+    "implement": "implement.",
+    # Asks and answers a client, with what lies in a file system alone.
+    "hook pre-tool-use": "test_guard.py",
+    # Changes a client's settings, by the client's own command.
+    "plugin install": "test_plugin_cli.py",
+}

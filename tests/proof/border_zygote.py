@@ -1,0 +1,174 @@
+"""Runs command lines, each in a process of its own that may be killed at any of its borders.
+
+A border is the moment before it asks for the writers' lock, before each statement, before it
+starts git, before it changes a name in the file system, before it answers, and after that.
+Everything is imported once; each run is forked off. The clock stands still. Orders come as
+JSON lines, and so do answers.
+"""
+
+import json
+import os
+import pkgutil
+import signal
+import sqlite3
+import sys
+import traceback
+from collections.abc import Callable
+
+import tugtool
+from tugtool import clock
+from tugtool.cli import main, output, place
+from tugtool.store import linked, queue
+
+NOON = 1_771_848_000_000
+#: What gives files names, or takes them away.
+CHANGES = ("link", "mkdir", "rename", "replace", "rmdir", "symlink", "unlink")
+
+
+class Borders:
+    """Counts; and kills this process as `kill -9` would where it was told to."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.dies: int | None = None
+
+    def pass_(self, name: str) -> None:
+        self.names.append(name)
+        if len(self.names) - 1 == self.dies:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+BORDERS = Borders()
+
+
+class Watched(sqlite3.Connection):
+    """Passes a border before each statement, settings aside."""
+
+    def execute(self, text: str, *values: object) -> sqlite3.Cursor:
+        _statement(text)
+        return super().execute(INSTEAD.get(text, text), *values)
+
+    def executemany(self, text: str, *values: object) -> sqlite3.Cursor:
+        _statement(text)
+        return super().executemany(text, *values)
+
+
+#: Nobody cuts the power here, so nobody waits for the disk.
+INSTEAD = {"pragma synchronous = full": "pragma synchronous = off"}
+
+
+def _statement(text: str) -> None:
+    if not text.startswith("pragma"):
+        BORDERS.pass_(" ".join(text.split())[:60])
+
+
+def _passing(name: str, act: Callable[..., object]) -> Callable[..., object]:
+    def passing(*words: object, **options: object) -> object:
+        BORDERS.pass_(name)
+        return act(*words, **options)
+
+    return passing
+
+
+def watch() -> None:
+    """Have everything that lasts pass a border first."""
+    linked.connect = lambda *words, **options: sqlite3.connect(*words, factory=Watched, **options)
+    queue.Queue.enter = _passing("queue", queue.Queue.enter)
+    output.say = _passing("answer", output.say)
+    for name in CHANGES:
+        setattr(os, name, _passing(name, getattr(os, name)))
+    spawn = os.posix_spawnp
+
+    def spawning(file: str, argv: list[str], *words: object, **options: object) -> int:
+        BORDERS.pass_(" ".join(map(str, argv[:8]))[:60])
+        return spawn(file, argv, *words, **options)
+
+    os.posix_spawnp = spawning
+    os.fsync = lambda descriptor: None
+    clock.system_milliseconds = lambda: NOON
+    # What was written just now counts as what was written long ago: the same borders each time.
+    place._UNSETTLED_NANOSECONDS = -1
+
+
+def two_transactions() -> None:
+    """A completion that commits what was ticked, and then the rest."""
+    from tugtool import state
+
+    complete = state.complete
+
+    def completing(store, plan, anchor, **how) -> dict:
+        reason = how.pop("force_reason", None)
+        if reason is not None:
+            state.update(
+                store, plan, anchor, [], owner=how["owner"], copy=how["copy"], complete_remaining=True
+            )
+        return complete(store, plan, anchor, **how)
+
+    state.complete = completing
+
+
+def answers_first() -> None:
+    """A transaction that is committed only after the answer."""
+    INSTEAD["commit"] = "rollback"
+
+
+FAULTS: dict[str, Callable[[], None]] = {
+    "commits twice": two_transactions,
+    "answers without a commit": answers_first,
+}
+
+
+def child(order: dict, out: int) -> int:
+    """Be the command; its exit status."""
+    os.chdir(order["cwd"])
+    os.environ.update(order.get("env", {}))
+    inner, outer = os.pipe()
+    os.write(outer, order.get("given", "").encode())
+    os.close(outer)
+    os.dup2(inner, 0)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    sys.stdin = open(0, closefd=False)
+    sys.stdout = open(1, "w", closefd=False)
+    sys.stderr = open(2, "w", closefd=False)
+    BORDERS.dies = order.get("dies")
+    BORDERS.names = []
+    status = main.main(["--json", *order["words"]])
+    BORDERS.pass_("end")
+    os.write(out, b"\n" + json.dumps(BORDERS.names).encode())
+    return status
+
+
+def run(order: dict) -> dict:
+    """Fork the command off, and wait for its end."""
+    out = os.memfd_create("out")
+    pid = os.fork()
+    if pid == 0:
+        status = 99
+        try:
+            status = child(order, out)
+        except BaseException:
+            os.write(out, traceback.format_exc().encode())
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(pid, 0)
+    size = os.fstat(out).st_size
+    said = os.pread(out, size, 0).decode()
+    os.close(out)
+    return {"status": os.waitstatus_to_exitcode(status), "said": said}
+
+
+def main_loop() -> None:
+    for module in pkgutil.walk_packages(tugtool.__path__, "tugtool."):
+        if "__main__" not in module.name:
+            __import__(module.name)
+    watch()
+    for fault in sys.argv[1:]:
+        FAULTS[fault]()
+    for line in sys.stdin:
+        sys.stdout.write(json.dumps(run(json.loads(line))) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main_loop()

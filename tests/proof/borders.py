@@ -1,0 +1,284 @@
+"""A repository that is put back as it was before each try, and commands that die in it."""
+
+import json
+import os
+import re
+import select
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from conftest import DATES, Repo, hold_against_schemas
+from state_fixtures import markdown
+from tugtool.cli.table import COMMANDS
+from worktree_fixtures import IDENTITY
+
+SCRIPT = Path(__file__).with_name("border_zygote.py")
+#: Longer than anything here takes; then something hangs.
+BOUND_SECONDS = 60
+PLAN = markdown("1 tc", "1.1 t", "2 t < 1", "3 t").replace("checkpoint 0 of 1", "`true` works")
+#: What differs from run to run, and means nothing.
+REAL = re.compile(r"20\d\d-?\d\d-?\d\dT\d\d[\d:.-]+Z?|(?<=_ms\": )[\d.]+|(?<=seconds\": )[\d.]+|(?<=, )[\d.]+(?= s\b)")
+#: A memory of files, by what a copy of them does not keep; and numbers that grow with each try.
+FORGOTTEN = ("plan_copies", "sqlite_sequence", "events")
+#: What happens once, however often it is tried; and signs of life, which happen any time.
+ONCE = ("claim", "complete", "init", "merge", "reconcile", "release", "reopen", "reset")
+LIFE = ("heartbeat",)
+EVENTS = "select plan_path, step_anchor, kind, actor, attempt, detail from events order by seq"
+
+
+def _settled(text: str) -> str:
+    return REAL.sub(lambda found: "TIME" if "T" in found[0] else "0", text)
+
+
+class Said(NamedTuple):
+    """What a run came to: its exit status, its envelope, the borders it passed."""
+
+    status: int
+    envelope: dict
+    borders: list[str]
+
+    @property
+    def codes(self) -> list[str]:
+        return [issue["code"] for issue in self.envelope["issues"]]
+
+
+class Zygote:
+    """The process that runs commands."""
+
+    def __init__(self, *faults: str) -> None:
+        paths = [str(SCRIPT.parent), str(SCRIPT.parent.parent)]
+        self._process = subprocess.Popen(
+            [sys.executable, str(SCRIPT), *faults],
+            env={**os.environ, **IDENTITY, **DATES, "PYTHONPATH": os.pathsep.join(paths)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def run(self, cwd: Path, *words: object, given: str = "", dies: int | None = None) -> Said:
+        """Run a command; with `dies` until it comes to that border."""
+        order = {"cwd": str(cwd), "words": list(map(str, words)), "given": given, "dies": dies}
+        self._process.stdin.write(json.dumps(order).encode() + b"\n")
+        self._process.stdin.flush()
+        done = json.loads(self._line())
+        if done["status"] == -9:
+            return Said(-9, {}, [])
+        assert done["status"] in (0, 1, 4), done["said"]
+        *said, borders = filter(None, done["said"].split("\n"))
+        # Whoever runs a command of somebody's has nothing to say when that succeeds.
+        envelope = json.loads(_settled(said[-1])) if said else {"data": {}, "issues": []}
+        if said:
+            hold_against_schemas(json.loads(said[-1]))
+        return Said(done["status"], envelope, json.loads(borders))
+
+    def _line(self) -> bytes:
+        read = b""
+        while not read.endswith(b"\n"):
+            assert select.select([self._process.stdout], [], [], BOUND_SECONDS)[0], "it hangs"
+            part = os.read(self._process.stdout.fileno(), 1 << 20)
+            assert part, "it has died"
+            read += part
+        return read
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+class Case(NamedTuple):
+    """A command, what has to happen before it, and where it is run."""
+
+    words: tuple[str, ...]
+    before: tuple[tuple[object, ...], ...] = ()
+    at: str = "root"
+    given: str = ""
+    #: What it says when it was done already: a code, or the fields of its answer that differ.
+    again: frozenset[str] = frozenset()
+    #: Tables in which a second run leaves a trace of its own.
+    traces: frozenset[str] = frozenset()
+    #: Whether it is done in several parts, each whole: somebody may die between two.
+    parts: bool = False
+    #: Whether it touches more than the state.
+    git: bool = False
+
+    @property
+    def command(self) -> str:
+        """Its path in the table of commands."""
+        names = [" ".join(self.words[:n]) for n in (3, 2, 1)]
+        return next(name for name in names if name in COMMANDS)
+
+
+class Ground:
+    """The repository; `root`, `red` and `blue` are its worktrees."""
+
+    def __init__(self, directory: Path, *faults: str) -> None:
+        self.directory, self.root = directory, directory / "repo"
+        self.zygote = Zygote(*faults)
+        self.places = {
+            "root": self.root,
+            "red": self.root / ".tugtree" / "red",
+            "blue": self.root / ".tugtree" / "blue",
+            # Made by a command, on the day on which the clock stands still.
+            "one": self.root / ".tugtree" / "tugplan__one-20260223",
+        }
+        self._begin()
+
+    def end(self) -> None:
+        self.zygote.end()
+
+    def _begin(self) -> None:
+        repo = Repo.init(self.root)
+        repo.plan("work", PLAN)
+        self.do("root", "init")
+        repo.commit({"code.txt": "code\n"})
+        for name in ("red", "blue"):
+            repo.linked(self.places[name], name)
+        self.repo = repo
+        shutil.copytree(self.root, self.directory / "base", symlinks=True)
+
+    def do(self, at: str, *words: object, given: str = "", dies: int | None = None) -> Said:
+        return self.zygote.run(self.places[at], *words, given=given, dies=dies)
+
+    def prepare(self, case: Case) -> None:
+        """Do what has to happen before, and keep the place as it is then."""
+        self._copy("base")
+        for at, *words in case.before:
+            if at == "write":
+                Repo(self.places[words[0]]).write({words[1]: words[2]})
+            elif at == "git":
+                Repo(self.places[words[0]]).git(*words[1:])
+            elif at == "remove":
+                self._remove(*words)
+            else:
+                given = words.pop()[1:] if str(words[-1]).startswith("<") else ""
+                done = self.do(at, *words, given=given)
+                assert done.status == 0, (words, done.envelope)
+        (self.root / ".git" / "tugtool" / "mark").unlink(missing_ok=True)
+        shutil.rmtree(self.directory / "kept", ignore_errors=True)
+        shutil.copytree(self.root, self.directory / "kept", symlinks=True)
+
+    def _remove(self, *names: object) -> None:
+        for path in [path for name in names for path in self.root.glob(str(name))]:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def set_back(self, case: Case) -> None:
+        """Let the place be as it was before the command."""
+        for part in ("",) if case.git else (".tugtool", ".git/tugtool"):
+            self._copy("kept", part)
+
+    def _copy(self, source: str, part: str = "") -> None:
+        shutil.rmtree(self.root / part, ignore_errors=True)
+        if (self.directory / source / part).exists():
+            shutil.copytree(self.directory / source / part, self.root / part, symlinks=True)
+
+    def run(self, case: Case, dies: int | None = None) -> Said:
+        return self.do(case.at, *case.words, given=case.given, dies=dies)
+
+    def picture(self, case: Case) -> dict[str, str]:
+        """Everything that is there: rows, files, and what git has."""
+        seen: dict[str, object] = self._tables(case)
+        seen["files"] = sorted(
+            str(path.relative_to(self.root))
+            for part in (".tugtool", ".git/tugtool")
+            for path in (self.root / part).rglob("*")
+            if not path.name.startswith(("state.db", "backup", "mark"))
+        )
+        if case.git:
+            seen |= self._git()
+        return {name: _settled(str(value)) for name, value in seen.items()}
+
+    def _tables(self, case: Case) -> dict[str, object]:
+        path = self.root / ".tugtool" / "state.db"
+        if not path.exists() or not path.stat().st_size:
+            return {}
+        database = sqlite3.connect(path)
+        try:
+            assert database.execute("pragma integrity_check").fetchall() == [("ok",)]
+            assert database.execute("pragma foreign_key_check").fetchall() == []
+            names = database.execute("select name from sqlite_master where type = 'table'")
+            tables: dict[str, object] = {
+                name: database.execute(f"select * from {name}").fetchall()
+                for (name,) in names.fetchall()
+                if name not in FORGOTTEN
+            }
+            events = database.execute(EVENTS).fetchall()
+            is_told = ONCE.__contains__ if case.parts else lambda kind: kind not in LIFE
+            return {**tables, "events": [event for event in events if is_told(event[2])]}
+        finally:
+            database.close()
+
+    def _git(self) -> dict[str, object]:
+        git = self.repo.git
+        trees = [
+            Path(line[9:])
+            for line in git("worktree", "list", "--porcelain").splitlines()
+            if line.startswith("worktree ")
+        ]
+        locks = [str(path) for path in (self.root / ".git").rglob("*.lock")]
+        status = ["status", "--porcelain", "--untracked-files=all"]
+        return {
+            "refs": git("for-each-ref", "--format=%(refname) %(objectname)"),
+            "trees": git("worktree", "list", "--porcelain"),
+            "status": [Repo(tree).git(*status) for tree in trees],
+            "locks": locks,
+        }
+
+
+class Broken(AssertionError):
+    """It does not end as without the crash."""
+
+
+class Try:
+    """One command, run once, run twice, and killed at its borders."""
+
+    def __init__(self, ground: Ground, case: Case) -> None:
+        self.ground, self.case = ground, case
+        ground.prepare(case)
+        self.before = ground.picture(case)
+        self.once = ground.run(case)
+        self.after = ground.picture(case)
+        self.twice = ground.run(case)
+        self.later = ground.picture(case)
+
+    def differences(self) -> set[str]:
+        """What a second run says otherwise: its code, or the fields of its answer."""
+        first, second = self.once.envelope["data"], self.twice.envelope["data"]
+        if self.twice.status:
+            return set(self.twice.codes)
+        return {key for key in {*first, *second} if first.get(key) != second.get(key)}
+
+    def traces(self) -> set[str]:
+        """What a second run has changed."""
+        every = {*self.after, *self.later}
+        return {name for name in every if self.after.get(name) != self.later.get(name)}
+
+    def writing(self) -> list[int]:
+        """The borders that are followed by anything that lasts."""
+        names = self.once.borders
+        return [n for n, name in enumerate(names) if not name.startswith(("select", "with"))]
+
+    def kill(self, border: int) -> None:
+        """Die there, run it again, and fail unless all is as if nobody had died."""
+        self.ground.set_back(self.case)
+        where = f"{' '.join(self.case.words)}, killed before {self.once.borders[border]!r}"
+        assert self.ground.run(self.case, dies=border).status == -9, where
+        left = self.ground.picture(self.case)
+        if not self.case.parts and left not in (self.before, self.after):
+            raise Broken(f"{where}: half of it is there\n{_apart(left, self.before)}")
+        again = self.ground.run(self.case)
+        now = self.ground.picture(self.case)
+        if now not in (self.after, self.later):
+            raise Broken(f"{where}: it ends otherwise\n{_apart(now, self.after)}")
+        if (again.status, again.envelope) not in self._answers():
+            raise Broken(f"{where}: it says {again.envelope}\nnot {self.once.envelope}")
+
+    def _answers(self) -> list[tuple[int, dict]]:
+        return [(each.status, each.envelope) for each in (self.once, self.twice)]
+
+
+def _apart(one: dict[str, str], other: dict[str, str]) -> str:
+    names = [name for name in {*one, *other} if one.get(name) != other.get(name)]
+    return "\n".join(f"{name}: {one.get(name)}\n not: {other.get(name)}" for name in names)

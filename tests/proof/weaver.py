@@ -1,0 +1,180 @@
+"""One of two processes that work on one database, and can be held at any border of what it does.
+
+A border is the moment before it asks for the writers' lock, before each statement, and before
+it answers. Orders come as JSON lines, and so do answers.
+"""
+
+import json
+import os
+import sqlite3
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tugtool import state
+from tugtool.errors import TugError
+from tugtool.state import claiming
+from tugtool.store import linked, queue, sql
+from weave_deeds import BY_NAME, Hand
+
+
+class Borders:
+    """Counts the borders of one deed; at the one that was asked for, waits to be told."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.hold: int | None = None
+        self.wrote = False
+        self.hand: Hand | None = None
+
+    def begin(self, hold: int | None) -> None:
+        self.names, self.hold, self.wrote = [], hold, False
+
+    def pass_(self, name: str) -> None:
+        if self.hand is None:
+            return
+        self.wrote |= name.startswith("commit")
+        self.names.append(name)
+        if len(self.names) - 1 == self.hold:
+            tell({"held": name})
+            sys.stdin.readline()
+
+
+BORDERS = Borders()
+
+
+def tell(what: dict) -> None:
+    sys.stdout.write(json.dumps(what, default=str) + "\n")
+    sys.stdout.flush()
+
+
+class Watched(sqlite3.Connection):
+    """Passes a border before each statement, settings aside."""
+
+    def execute(self, text: str, *values: object) -> sqlite3.Cursor:
+        _statement(text)
+        return super().execute(INSTEAD.get(text, text), *values)
+
+    def executemany(self, text: str, *values: object) -> sqlite3.Cursor:
+        _statement(text)
+        return super().executemany(text, *values)
+
+
+def _statement(text: str) -> None:
+    if not text.startswith("pragma"):
+        BORDERS.pass_(" ".join(text.split())[:60])
+
+
+#: Statement -> what is done instead. Nobody cuts the power here, so nobody waits for the disk.
+INSTEAD = {"pragma synchronous = full": "pragma synchronous = off"}
+
+
+def watch() -> None:
+    """Have all connections and the queue pass borders; tell when this process has to wait."""
+    linked.connect = lambda *words, **options: sqlite3.connect(*words, factory=Watched, **options)
+    enter, try_ = queue.Queue.enter, queue._try
+
+    def entering(self: queue.Queue, **how: bool) -> None:
+        BORDERS.pass_("queue")
+        enter(self, **how)
+
+    def trying(descriptor: int) -> bool:
+        got = try_(descriptor)
+        if not got:
+            tell({"waiting": True})
+        return got
+
+    queue.Queue.enter, queue._try = entering, trying
+    os.fsync = lambda descriptor: None
+
+
+# -- faults ----------------------------------------------------------------------------------
+
+
+def _no_lock() -> None:
+    queue.Queue.enter = lambda self, **how: BORDERS.pass_("queue")
+
+
+def no_queue() -> None:
+    """Whoever comes goes in; and what began as reading turns into writing."""
+    _no_lock()
+    INSTEAD["begin immediate"] = "begin"
+    opened = linked.opened
+    linked.opened = lambda path, mode, busy_seconds: opened(path, mode, busy_seconds=0.01)
+
+
+def no_transaction() -> None:
+    """Each statement for itself."""
+    _no_lock()
+    INSTEAD.update({"begin immediate": "select 1", "commit": "select 1"})
+
+
+def early_look() -> None:
+    """A claim that has looked for its step before its transaction."""
+
+    def claim(store, plan, request, *, copy, step=None) -> dict:
+        with store.read(plan) as tx:
+            found = claiming._next(tx, plan, request, set())
+        with store.write(plan) as tx:
+            if found is None:
+                return claiming._nothing(tx, plan, tx.one(sql.PLAN), "no_ready_steps")
+            return claiming._take(tx, plan, found, request, set())
+
+    state.claim = claim
+
+
+def early_answer_of_the_checklist() -> None:
+    """A completion that has looked at the items before its transaction."""
+    from tugtool.state import finishing
+
+    complete = finishing.complete
+
+    def completing(store, plan, anchor, **how) -> dict:
+        with store.read(plan) as tx:
+            open_ = finishing._open_items(tx, plan, tx.one(sql.STEP, anchor=anchor))
+        looked, finishing._open_items = finishing._open_items, lambda *words: open_
+        try:
+            return complete(store, plan, anchor, **how)
+        finally:
+            finishing._open_items = looked
+
+    state.complete = completing
+
+
+FAULTS: dict[str, Callable[[], None]] = {
+    "no queue": no_queue,
+    "no transaction": no_transaction,
+    "claims what it saw before": early_look,
+    "completes what it saw before": early_answer_of_the_checklist,
+}
+
+
+# -- work ------------------------------------------------------------------------------------
+
+
+def do(directory: str, deed: str, hold: int | None) -> dict:
+    """Do it; what came of it, which borders were passed, and whether anything was written."""
+    hand = Hand(Path(directory))
+    BORDERS.hand = hand
+    BORDERS.begin(hold)
+    try:
+        came: object = BY_NAME[deed](hand)
+    except TugError as error:
+        came = {"refused": error.code, "message": error.message}
+    BORDERS.pass_("answer")
+    BORDERS.hand = None
+    hand.store.close()
+    return {"answer": came, "borders": BORDERS.names, "wrote": BORDERS.wrote}
+
+
+def main() -> None:
+    watch()
+    for fault in sys.argv[1:]:
+        FAULTS[fault]()
+    for line in sys.stdin:
+        order = json.loads(line)
+        tell(do(order["directory"], order["deed"], order.get("hold")))
+
+
+if __name__ == "__main__":
+    main()
