@@ -8,8 +8,9 @@ TUG_SEED every proof starts from that seed, and so does again what it did.
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+import hypothesis
 import pytest
 
 MINUTES = float(os.environ.get("TUG_MINUTES") or 0)
@@ -20,19 +21,34 @@ _PROPERTY = "proof"
 class Spell:
     """The time that one proof has, its seeds, and what it has to tell."""
 
-    def __init__(self, seconds: float, seed: int) -> None:
+    def __init__(self, seconds: float, seed: int, sections: list[tuple[str, str, str]]) -> None:
         self.seconds, self.seed = seconds, seed
         self.began = time.monotonic()
         self.rounds = 0
         self.told: list[str] = []
+        #: What pytest adds to the report of a failure.
+        self.sections = sections
 
     def seeds(self, least: int = 1) -> Iterator[int]:
         """At least so many seeds, each after the other; more while there is time."""
         while self.rounds < least or time.monotonic() < self.began + self.seconds:
             self.rounds += 1
-            # So that whatever fails says how to get there at once.
-            print(f"TUG_SEED={self.seed + self.rounds - 1}")
+            # So that whatever fails says how to get there at once. Not printed: a proof may read
+            # what is.
+            line = f"TUG_SEED={self.seed + self.rounds - 1}\n"
+            self.sections[:] = [each for each in self.sections if each[1] != "seed"]
+            self.sections.append(("call", "seed", line))
             yield self.seed + self.rounds - 1
+
+    def examine(self, given: Callable[[], None], short: int) -> None:
+        """Try a property of hypothesis on so many examples, and on as many again for each seed."""
+        calm = list(hypothesis.HealthCheck)
+        how = hypothesis.settings(
+            max_examples=short, deadline=None, database=None, suppress_health_check=calm
+        )
+        for seed in self.seeds():
+            hypothesis.seed(seed)(how(given))()
+        self.tell(f"{self.rounds * short} examples")
 
     def lasts(self, short: float) -> float:
         """Seconds for a proof that is told how long to go on: its share, or what is short."""
@@ -43,12 +59,31 @@ class Spell:
         self.told.append(str(what))
 
 
+def examined(short: int, share: float = 1) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a proof of a property of hypothesis: on top of `@given(...)`."""
+
+    def proof_of(given: Callable[..., None]) -> Callable[..., None]:
+        @pytest.mark.proof(share=share)
+        def proof(spell: Spell) -> None:
+            spell.examine(given, short)
+
+        proof.__name__, proof.__doc__, proof.__module__ = (
+            given.__name__,
+            given.__doc__,
+            given.__module__,
+        )
+        return proof
+
+    return proof_of
+
+
 @pytest.fixture
 def spell(request: pytest.FixtureRequest, record_property) -> Iterator[Spell]:
     """Time and seeds of a proof, and its line in the summary."""
     asked = os.environ.get("TUG_SEED")
     seed = int(asked) if asked else random.SystemRandom().randrange(10**9)
-    spell = Spell(request.node.stash.get(_SECONDS, 0.0), seed)
+    seconds = request.node.stash.get(_SECONDS, 0.0)
+    spell = Spell(seconds, seed, request.node._report_sections)
     yield spell
     spent = time.monotonic() - spell.began
     line = f"TUG_SEED={spell.seed}, {spell.rounds or 1} rounds, {spent:.0f} s"

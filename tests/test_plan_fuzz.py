@@ -1,28 +1,18 @@
-"""Whatever the text: parsing and judging end, raise nothing, and tell true lines.
+"""Whatever the text: parsing and judging end, raise nothing, and tell true lines."""
 
-TUG_FUZZ_EXAMPLES sets how many texts each property is tried on.
-"""
-
-import os
 import re
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from proving import examined
 from tugtool.plan import graph, markdown, rules
 from tugtool.plan.model import KINDS, Plan, Step
 from tugtool.plan.parser import parse
 
 SAMPLE = (Path(__file__).parent / "plans" / "clean" / "good.md").read_text(encoding="utf-8")
-
-fuzz = settings(
-    max_examples=int(os.environ.get("TUG_FUZZ_EXAMPLES", "100")),
-    deadline=None,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
 
 #: What plans are made of, and what almost looks like it.
 FRAGMENTS = [
@@ -120,20 +110,20 @@ def assert_judged(plan: Plan) -> None:
     assert set(graph.folded(plan)) == {step.anchor for step in plan.steps}
 
 
+@examined(short=100)
 @given(fragments)
-@fuzz
 def test_any_mixture_of_fragments_is_read_soundly(text):
     assert_sound(text)
 
 
+@examined(short=100)
 @given(mixtures)
-@fuzz
 def test_fragments_among_arbitrary_text_are_read_soundly(text):
     assert_sound(text)
 
 
+@examined(short=100)
 @given(mutations())
-@fuzz
 def test_a_mutated_plan_is_read_soundly(text):
     assert_sound(text)
 
@@ -144,8 +134,8 @@ indented = st.builds(
 )
 
 
+@examined(short=100)
 @given(st.lists(indented, max_size=8))
-@fuzz
 def test_fences_are_where_another_implementation_of_commonmark_has_them(lines):
     # Apart by blank lines: about lazy continuation that implementation departs from the text.
     text = "\n\n".join(lines)
@@ -188,8 +178,8 @@ def structure_of(step: Step):
     return step.title, boxes, {int(need.anchor.removeprefix("step-")) for need in step.needs}
 
 
+@examined(short=100)
 @given(phrases, structures)
-@fuzz
 def test_a_rendered_structure_is_read_back(title, structure):
     lines = [f"# {title}", ""]
     for n, (content, substeps) in enumerate(structure):
