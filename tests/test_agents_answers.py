@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agents_fixtures import ANSWERS
 from proving import examined
-from tugtool.agents import answers, objects, usage
+from tugtool.agents import answers, contracts, objects, usage
 from tugtool.agents.usage import Usage
 
 REVIEW = ANSWERS["reviewer"]
@@ -445,3 +445,19 @@ def test_no_output_is_trouble(output):
     found = answers.checked("coder", output)
     assert (found.value is None) == (found.problem is not None)
     assert isinstance(usage.of(found), Usage)
+
+
+@examined(short=150)
+@given(name=st.sampled_from(sorted(WRAPPED)), data=st.data())
+def test_whatever_is_done_to_what_a_cli_wraps_an_answer_in_is_no_trouble(name, data):
+    """Bytes replaced, doubled and left out; what is taken for an answer keeps the contract."""
+    output = bytearray(WRAPPED[name][0].encode())
+    for _ in range(data.draw(st.integers(1, 6))):
+        start = data.draw(st.integers(0, len(output)))
+        new = data.draw(st.binary(max_size=3) | SOUP.map(str.encode) | st.just(bytes(output[:40])))
+        output[start : start + data.draw(st.sampled_from([0, 1, len(new), 50]))] = new
+    found = answers.checked("reviewer", bytes(output))
+    assert (found.value is None) == (found.problem is not None)
+    assert found.value is None or contracts.problems("reviewer", found.value) == []
+    spent = usage.of(found)
+    assert all(part is None or 0 <= part < 1 << 62 for part in spent)
