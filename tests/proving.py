@@ -8,8 +8,9 @@ TUG_SEED every proof starts from that seed, and so does again what it did.
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+import hypothesis
 import pytest
 
 MINUTES = float(os.environ.get("TUG_MINUTES") or 0)
@@ -43,6 +44,16 @@ class Spell:
         """Whether there is time left, for a proof that counts its rounds itself."""
         return time.monotonic() < self.began + self.seconds
 
+    def examine(self, given: Callable[[], None], short: int) -> None:
+        """Try a property of hypothesis on so many examples, and on as many again for each seed."""
+        calm = list(hypothesis.HealthCheck)
+        how = hypothesis.settings(
+            max_examples=short, deadline=None, database=None, suppress_health_check=calm
+        )
+        for seed in self.seeds():
+            hypothesis.seed(seed)(how(given))()
+        self.tell(f"{self.rounds * short} examples")
+
     def lasts(self, short: float) -> float:
         """Seconds for a proof that is told how long to go on: its share, or what is short."""
         return self.seconds or short
@@ -50,6 +61,24 @@ class Spell:
     def tell(self, what: object) -> None:
         """A line about what was done, printed when all tests have ended."""
         self.told.append(str(what))
+
+
+def examined(short: int, share: float = 1) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a proof of a property of hypothesis: on top of `@given(...)`."""
+
+    def proof_of(given: Callable[..., None]) -> Callable[..., None]:
+        @pytest.mark.proof(share=share)
+        def proof(spell: Spell) -> None:
+            spell.examine(given, short)
+
+        proof.__name__, proof.__doc__, proof.__module__ = (
+            given.__name__,
+            given.__doc__,
+            given.__module__,
+        )
+        return proof
+
+    return proof_of
 
 
 @pytest.fixture

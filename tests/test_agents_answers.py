@@ -1,24 +1,15 @@
-"""Finding an agent's answer in whatever it printed, and what it cost.
-
-TUG_FUZZ_EXAMPLES sets how many outputs each property is tried on.
-"""
+"""Finding an agent's answer in whatever it printed, and what it cost."""
 
 import json
-import os
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agents_fixtures import ANSWERS
-from tugtool.agents import answers, objects, usage
+from proving import examined
+from tugtool.agents import answers, contracts, objects, usage
 from tugtool.agents.usage import Usage
-
-FUZZ = settings(
-    max_examples=int(os.environ.get("TUG_FUZZ_EXAMPLES", "100")),
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
 
 REVIEW = ANSWERS["reviewer"]
 LINE = json.dumps(REVIEW)
@@ -403,7 +394,7 @@ SOUP = st.lists(
 ).map("".join)
 
 
-@FUZZ
+@examined(short=100)
 @given(
     value=OBJECTS,
     before=PROSE,
@@ -416,7 +407,7 @@ def test_any_object_is_found_between_any_prose(value, before, after, indent, raw
     assert read(output) == value
 
 
-@FUZZ
+@examined(short=100)
 @given(value=OBJECTS, soup=SOUP)
 def test_an_object_after_anything_that_ends_is_found(value, soup):
     # What ends all that may be open, whichever way the quotes are paired.
@@ -424,7 +415,7 @@ def test_an_object_after_anything_that_ends_is_found(value, soup):
     assert read(output) == value
 
 
-@FUZZ
+@examined(short=100)
 @given(soup=SOUP)
 def test_what_is_found_in_anything_is_the_last_there_is(soup):
     try:
@@ -448,9 +439,25 @@ def slowly(text: str) -> dict | None:
     return best[2]
 
 
-@FUZZ
+@examined(short=100)
 @given(output=st.binary(max_size=300) | SOUP.map(str.encode))
 def test_no_output_is_trouble(output):
     found = answers.checked("coder", output)
     assert (found.value is None) == (found.problem is not None)
     assert isinstance(usage.of(found), Usage)
+
+
+@examined(short=150)
+@given(name=st.sampled_from(sorted(WRAPPED)), data=st.data())
+def test_whatever_is_done_to_what_a_cli_wraps_an_answer_in_is_no_trouble(name, data):
+    """Bytes replaced, doubled and left out; what is taken for an answer keeps the contract."""
+    output = bytearray(WRAPPED[name][0].encode())
+    for _ in range(data.draw(st.integers(1, 6))):
+        start = data.draw(st.integers(0, len(output)))
+        new = data.draw(st.binary(max_size=3) | SOUP.map(str.encode) | st.just(bytes(output[:40])))
+        output[start : start + data.draw(st.sampled_from([0, 1, len(new), 50]))] = new
+    found = answers.checked("reviewer", bytes(output))
+    assert (found.value is None) == (found.problem is not None)
+    assert found.value is None or contracts.problems("reviewer", found.value) == []
+    spent = usage.of(found)
+    assert all(part is None or 0 <= part < 1 << 62 for part in spent)

@@ -1,22 +1,21 @@
 """The contracts of the roles: what they ask for, and how a broken one is told."""
 
 import json
-import os
 import sys
 from pathlib import Path
 
 import jsonschema
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agents_fixtures import ANSWERS, FIELDS, GATES, INPUTS
+from proving import examined
 from tugtool import agents
 from tugtool.agent_settings import ROLES
 from tugtool.agents import contracts
 
 HOME = Path(agents.__file__).parent / "contracts"
-EXAMPLES = int(os.environ.get("TUG_FUZZ_EXAMPLES", "60"))
 
 TREES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -199,7 +198,7 @@ def test_a_role_that_does_not_exist_has_no_contract():
             contracts.schema(name)
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@examined(short=60)
 @given(role=st.sampled_from(ROLES), data=st.data())
 def test_any_answer_is_judged_as_the_schema_does_and_in_printable_words(role, data):
     fields = {name: st.just(ANSWERS[role][name]) | TREES for name in FIELDS[role]}

@@ -1,10 +1,11 @@
 """The message of a step's commit: nobody but us writes its trailers, and no word gets lost."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from commit_fixtures import LOG
+from proving import examined
 from tugtool import git, message, trailers
 from tugtool.git_errors import MessageRefused
 
@@ -102,7 +103,7 @@ def test_the_words_are_kept_as_they_are_and_our_trailers_come_last(bench, text):
     assert b.trailers() == b.set_of("step-1")
 
 
-@settings(max_examples=60, deadline=None)
+@examined(short=60)
 @given(st.lists(st.text(st.sampled_from("a# :-\t>"), max_size=12), min_size=1, max_size=6))
 def test_what_is_taken_for_plain_git_reads_as_we_do(lines):
     try:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proving import examined
 from tugtool.cli import completion, parse, table
 
 # Only bash is on every machine that runs the suite; zsh and fish are tested where they
@@ -298,6 +299,7 @@ NAMES = ["help", "plan", "show", "validate", "completion", "complete-words", "ke
 WORDS = st.sampled_from([*OPTIONS, *NAMES, "", "=", "-", "--", "/", "\0", "\\"])
 
 
+@examined(short=100)
 @given(st.lists(WORDS | st.text(max_size=3), max_size=7))
 def test_no_line_whatsoever_makes_it_fail(words):
     call = parse.parse(["complete-words", "--", *words])

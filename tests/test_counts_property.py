@@ -4,7 +4,6 @@ Random histories over random plans; every so often all three are drawn, read bac
 person would, and held against what is counted plainly. Planted faults are noticed.
 """
 
-import os
 import random
 import tempfile
 from pathlib import Path
@@ -15,8 +14,10 @@ from hypothesis import strategies as st
 
 import count_checks as checks
 import plan_drafts
+from conftest import Repo
 from count_truth import Truth
-from state_fixtures import KEY, Lab
+from proving import examined
+from state_fixtures import KEY, Desk, Lab
 from state_walk import OPERATIONS, OWNERS, Walk
 from test_revise_property import EDITS, Editor, _is_sound, drafts
 from test_state_events import HISTORIES, History, plans
@@ -25,7 +26,6 @@ from tugtool.cli import figures, picture, survey
 from tugtool.state import counting, overview, record, views
 from tugtool.store import sql, sql_history, sql_look
 
-EXAMPLES = int(os.environ.get("TUG_FUZZ_EXAMPLES", "40"))
 QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 
 
@@ -112,7 +112,7 @@ def test_what_is_rare_is_counted_right(case):
     hold(*KNOWN[case])
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=QUIET)
+@examined(short=40)
 @given(plans(), WALKS)
 def test_whatever_happened_show_status_and_stats_count_right(lines, operations):
     hold(lines, operations)
@@ -123,7 +123,7 @@ CHANGES = st.lists(
 )
 
 
-@settings(max_examples=max(EXAMPLES // 3, 1), deadline=None, suppress_health_check=QUIET)
+@examined(short=13)
 @given(drafts().filter(_is_sound), CHANGES)
 def test_they_count_right_when_the_plan_has_been_revised(parts, changes):
     with tempfile.TemporaryDirectory() as directory:
@@ -325,10 +325,13 @@ def _look(desk, tugcode) -> None:
         checks.show_text(truth, text, every_item=True)
 
 
-@pytest.mark.parametrize("seed", range(max(EXAMPLES // 10, 1)))
-def test_at_the_command_line_they_count_right_as_well(desk, tugcode, seed):
-    desk, dice = desk(*BIG), random.Random(seed)
-    for _ in range(5):
-        for _ in range(8):
-            _do(desk, dice)
-        _look(desk, tugcode)
+@pytest.mark.proof
+def test_at_the_command_line_they_count_right_as_well(tmp_path, tugcode, monkeypatch, spell):
+    for seed in spell.seeds(least=4):
+        repo = Repo.init(tmp_path / str(seed))
+        desk, dice = Desk(repo, tugcode, monkeypatch, *BIG), random.Random(seed)
+        desk.ok("init", "work")
+        for _ in range(5):
+            for _ in range(8):
+                _do(desk, dice)
+            _look(desk, tugcode)

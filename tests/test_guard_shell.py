@@ -86,6 +86,7 @@ UNCLEAR = {
     "function f { a; }": "defines a function",
     "case a in b) c;; esac": "has a case",
     "x=(a b)": "sets an array",
+    "a &>(b)": "a word is missing",
     "a\0b": "NUL",
     "a " + "$(a " * 50 + ")" * 50: "nested too deeply",
     "(" * 50 + "a" + ")" * 50: "nested too deeply",
@@ -157,3 +158,9 @@ def test_whatever_bash_would_run_was_seen(tmp_path):
         )
         assert not ran.exists(), text
     assert let > 100
+
+
+def test_a_tilde_before_what_is_not_known_is_a_name_like_any_other(tmp_path):
+    names = Place(str(tmp_path)).names(f"~{X}/a")
+    assert names[0] == f"{tmp_path}/~{X}/a"
+    Place(str(tmp_path)).go(f"~{X}")

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proving import examined
 from tugtool import jsontext
 from tugtool.cli import output
 
@@ -55,6 +56,7 @@ def test_what_is_meant_to_be_read_stays(text, shown):
     assert output.clean(text) == shown
 
 
+@examined(short=100)
 @given(st.text())
 def test_no_text_at_all_leaves_a_control_character(text):
     assert all(c.isprintable() or c == "\u200d" for c in output.clean(text))
@@ -80,6 +82,7 @@ JSON = st.recursive(
 )
 
 
+@examined(short=100)
 @given(JSON)
 def test_our_json_is_what_json_reads(value):
     text = jsontext.encode(value)

@@ -1,42 +1,18 @@
-"""Whatever the text: parsing and judging end, raise nothing, and tell true lines.
+"""Whatever the text: parsing and judging end, raise nothing, and tell true lines."""
 
-TUG_FUZZ_EXAMPLES sets how many texts each property is tried on.
-"""
-
-import os
-import re
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from tugtool.plan import graph, markdown, rules
-from tugtool.plan.model import KINDS, Plan, Step
+from plan_sound import FRAGMENTS, assert_sound
+from proving import examined
+from tugtool.plan import markdown
+from tugtool.plan.model import KINDS, Step
 from tugtool.plan.parser import parse
 
 SAMPLE = (Path(__file__).parent / "plans" / "clean" / "good.md").read_text(encoding="utf-8")
-
-fuzz = settings(
-    max_examples=int(os.environ.get("TUG_FUZZ_EXAMPLES", "100")),
-    deadline=None,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
-
-#: What plans are made of, and what almost looks like it.
-FRAGMENTS = [
-    *("# ", "## ", "### ", "#### ", "##### ", "###### ", "####### ", " ##"),
-    *("Step 1: a", "Step 1.1: b", "Step 1.1.2 — c", "Step 2a d", "Step R4b - e", "Step 3", "Step "),
-    *("{#step-1}", "{#step-1-1}", "{#A_b}", "{#}", "{#", "#step-1", "#step-2a", "(#x)", "[a](#b)"),
-    *("**Tasks:**", "**Tests** (2):", "**Checkpoint**", "**Depends on:** ", "**Commit:** ", "**"),
-    *("**References:** ", "**Purpose:** ", "**Rollback:** ", "**Group:**", "__Tests:__"),
-    *("- [ ] ", "* [x] ", "+ [X] ", "- ", "1. ", "  ", "    ", "\t", "> "),
-    *("```", "~~~", "````", "`", "``", "\\`", "<!--", "-->", "<!-->", "<placeholder>", "<br>"),
-    *("[D01] ", "[Q1b]", "(DECIDED)", "(OPEN", "{#plan-metadata}", "| Owner | me |", "|", "|-|-|"),
-    *("none", "n/a", "—", " through ", "Phase 1.0: ", "commit: x", "TBD"),
-    *("\n", "\n", "\n", "\n\n", "\r\n", "\r", "\0", "\ufeff", "\u2028", "ü漢🪢", "word ", " "),
-]
 
 fragments = st.lists(st.sampled_from(FRAGMENTS), max_size=60).map("".join)
 mixtures = st.lists(fragments | st.text(max_size=20), max_size=6).map("".join)
@@ -71,69 +47,20 @@ def _mutate(draw, parts: list[str], new: st.SearchStrategy[str]) -> None:
         parts.insert(one, draw(new))
 
 
-def source_lines(text: str) -> list[str]:
-    """The lines as an editor numbers them."""
-    return re.split(r"\r\n|\r|\n", text.removeprefix("\ufeff").replace("\0", "\ufffd"))
-
-
-def assert_sound(text: str) -> None:
-    """Everything that holds for any text at all."""
-    plan = parse(text)
-    lines = source_lines(text)
-    every = list(plan.every_step())
-    assert [step.step_index for step in every] == list(range(len(every)))
-    assert [step.line for step in every] == sorted({step.line for step in every})
-    assert plan.line_count in (len(lines), len(lines) - 1)
-    for step in every:
-        assert_true_lines(step, lines)
-    assert_judged(plan)
-
-
-def assert_true_lines(step: Step, lines: list[str]) -> None:
-    """Ordinals without gaps, and texts that stand where their line numbers say."""
-    assert step.number in lines[step.line - 1]
-    for kind in KINDS:
-        ordinals = [item.ordinal for item in step.items if item.kind == kind]
-        assert ordinals == list(range(len(ordinals)))
-    assert len({need.anchor for need in step.needs}) == len(step.needs)
-    for need in step.needs:
-        assert "#" + need.anchor in without_comments(lines[need.line - 1])
-    for item in step.items:
-        first, *_ = item.text.split()
-        assert first in without_comments(lines[item.line - 1])
-        below = without_comments("\n".join(lines[item.line - 1 :]))
-        assert all(word in below for word in item.text.split())
-
-
-def without_comments(text: str) -> str:
-    """A comment glues what is around it together; so does this."""
-    return re.sub(r"<!-->|<!--->|<!--.*?-->|<!--|-->", "", text, flags=re.DOTALL)
-
-
-def assert_judged(plan: Plan) -> None:
-    """Every level ends and stays inside the text; lenient says nothing that normal does not."""
-    found = {level: rules.check(plan, level) for level in ("lenient", "normal", "strict")}
-    for each in found["strict"]:
-        assert 1 <= each.line <= max(plan.line_count, 1)
-        assert rules.severity(each.code, "strict") in ("error", "info")
-    assert set(found["lenient"]) <= set(found["normal"])
-    assert set(graph.folded(plan)) == {step.anchor for step in plan.steps}
-
-
+@examined(short=100)
 @given(fragments)
-@fuzz
 def test_any_mixture_of_fragments_is_read_soundly(text):
     assert_sound(text)
 
 
+@examined(short=100)
 @given(mixtures)
-@fuzz
 def test_fragments_among_arbitrary_text_are_read_soundly(text):
     assert_sound(text)
 
 
+@examined(short=100)
 @given(mutations())
-@fuzz
 def test_a_mutated_plan_is_read_soundly(text):
     assert_sound(text)
 
@@ -144,8 +71,8 @@ indented = st.builds(
 )
 
 
+@examined(short=100)
 @given(st.lists(indented, max_size=8))
-@fuzz
 def test_fences_are_where_another_implementation_of_commonmark_has_them(lines):
     # Apart by blank lines: about lazy continuation that implementation departs from the text.
     text = "\n\n".join(lines)
@@ -188,8 +115,8 @@ def structure_of(step: Step):
     return step.title, boxes, {int(need.anchor.removeprefix("step-")) for need in step.needs}
 
 
+@examined(short=100)
 @given(phrases, structures)
-@fuzz
 def test_a_rendered_structure_is_read_back(title, structure):
     lines = [f"# {title}", ""]
     for n, (content, substeps) in enumerate(structure):

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
+from proving import examined
 from state_fixtures import KEY, markdown
 from tugtool import evidence, history, reconcile, repository, state, trailers
 from tugtool.plan import fingerprint, parser
 from tugtool.store import open_store
 from work_fixtures import IDENTITY
 
-EXAMPLES = int(os.environ.get("TUG_FUZZ_EXAMPLES", "25"))
 LINES = ("main", "tugplan/work-20260221", "tugplan/work-20260222")
 STEPS = ("step-1", "step-2", "step-3")
 TEXT = markdown("1 t", "2 t < 1", "3")
@@ -206,7 +206,7 @@ def hold(operations: list[tuple[str, str, int, str, str]]) -> None:
         assert got == world.expected()
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=QUIET)
+@examined(short=25)
 @given(HISTORIES)
 def test_the_steps_that_count_are_those_of_the_model(operations):
     hold(operations)

@@ -5,12 +5,13 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
+from proving import examined
 from state_fixtures import KEY, Lab
 from state_replay import Replay
 from state_walk import Walk
-from test_counts_property import EXAMPLES, WALKS
+from test_counts_property import WALKS
 from test_state_events import plans
 from tugtool import state
 from tugtool.state import recounting
@@ -93,11 +94,7 @@ def test_a_plan_without_a_record_is_refused(lab):
         state.recount(lab.store, ".tugtool/tugplan-other.md")
 
 
-@settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+@examined(short=40)
 @given(plan=plans(), walk=WALKS)
 def test_whatever_is_done_there_is_never_anything_to_put_right(plan, walk):
     with tempfile.TemporaryDirectory() as name:

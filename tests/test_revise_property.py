@@ -5,7 +5,6 @@ the harness is shown to notice planted faults.
 """
 
 import json
-import os
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 
 import plan_drafts
 from plan_drafts import LABELS, Part
+from proving import examined
 from state_fixtures import Lab
 from state_replay import INVARIANTS
 from test_state_events import HISTORIES, History
@@ -26,7 +26,6 @@ from tugtool.state import rewriting
 from tugtool.state.revision import FLAGS, Recorded, Revision
 from tugtool.store import sql_revise
 
-EXAMPLES = int(os.environ.get("TUG_FUZZ_EXAMPLES", "40"))
 KINDS = tuple(LABELS)
 #: Few, so that items are alike, and come back.
 TEXTS = ("a", "b", "c")
@@ -340,7 +339,7 @@ ROUNDS = st.lists(
 QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=QUIET)
+@examined(short=40)
 @given(drafts(), ROUNDS)
 def test_nothing_is_lost_or_changed_silently(parts, rounds):
     hold(parts, rounds)

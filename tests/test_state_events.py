@@ -4,7 +4,6 @@ Random histories over random plans; then the events are replayed into plain dict
 must look like the tables. The harness is shown to notice planted faults.
 """
 
-import os
 import tempfile
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, seed, settings
 from hypothesis import strategies as st
 
+from proving import examined
 from state_fixtures import KEY, Lab, entry
 from state_replay import INVARIANTS, next_step
 from tugtool import state
@@ -20,7 +20,6 @@ from tugtool.state import record, reviewing, ripple
 from tugtool.state.verifying import Finding
 from tugtool.store import sql
 
-EXAMPLES = int(os.environ.get("TUG_FUZZ_EXAMPLES", "40"))
 ITEMS = ("t0", "t1", "e0", "c0")
 STATUSES = ("open", "in_progress", "completed", "completed", "deferred")
 
@@ -187,7 +186,7 @@ def hold(lines: list[str], operations: list[tuple[str, str, int, int]]) -> None:
 QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=QUIET)
+@examined(short=40)
 @given(plans(), HISTORIES)
 @example(["1 t", "1.1 t", "2 t < 1.1"], [("claim", "red", 0, 0), ("batch", "holder", 0, 0)])
 def test_every_history_can_be_told_from_its_events(lines, operations):

@@ -87,6 +87,7 @@ BATCHES = {
     "4000 digits": b'[{"kind": "task", "ordinal": ' + b"9" * 4000 + b', "status": "open"}]',
     "5000 digits": b'[{"kind": "task", "ordinal": ' + b"9" * 5000 + b', "status": "open"}]',
     "twice": b"[%b, %b]" % ((b'{"kind": "task", "ordinal": 0, "status": "open"}',) * 2),
+    "a key twice": b'[{"kind": "task", "ordinal": 0, "ordinal": 1, "status": "open"}]',
     "unknown key": b'[{"kind": "task", "ordinal": 0, "status": "open", "\\u001b[2J": 1}]',
     "deep": b'[{"kind": "task", "ordinal": ' + b"[" * 900 + b"]" * 900 + b', "status": "open"}]',
     "deeper": b"[" * 100_000 + b"]" * 100_000,

@@ -1,6 +1,5 @@
 """stats: whatever happens, its numbers and times are those of an account kept meanwhile."""
 
-import os
 import tempfile
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
+from proving import examined
 from state_fixtures import KEY, Lab, markdown
 from state_walk import COUNTED, OPERATIONS, OWNERS, Walk
 from test_state_events import QUIET, plans
@@ -15,7 +15,6 @@ from tugtool import state
 from tugtool.state import counting, record, spells
 from tugtool.store import open_store
 
-EXAMPLES = int(os.environ.get("TUG_FUZZ_EXAMPLES", "40"))
 WALKS = st.lists(
     st.tuples(
         st.sampled_from(OPERATIONS), st.sampled_from(OWNERS), st.integers(0, 9), st.integers(0, 4)
@@ -61,7 +60,7 @@ def the_account_is_what_stats_says(lab: Lab, walk: Walk) -> None:
         assert sum(kind[status] for kind in plan["items"].values()) == items.count(status)
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=QUIET)
+@examined(short=40)
 @given(plans(), WALKS)
 @example(["1 t", "1.1 t", "2 t < 1.1"], [("claim", "red", 0, 0), ("wait", "red", 0, 2)])
 @example(["1 t"], [("claim", "red", 0, 1), ("wait", "red", 0, 2), ("claim", "blue", 0, 2)])

@@ -10,14 +10,15 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import Repo
+from proving import examined
 from racing import command
 from state_fixtures import KEY, Clock, Lab, entry, markdown
 from state_replay import INVARIANTS
-from test_state_events import EXAMPLES, HISTORIES, QUIET, History, plans
+from test_state_events import HISTORIES, History, plans
 from tugtool import files, state
 from tugtool.cli import state_records
 from tugtool.errors import TugError
@@ -188,7 +189,7 @@ def test_work_goes_on_where_it_was(full, empty):
     full.store = there
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=QUIET)
+@examined(short=40)
 @given(plans(), HISTORIES)
 def test_every_history_survives_the_way_there_and_back(lines, operations):
     with tempfile.TemporaryDirectory() as directory:
@@ -486,7 +487,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=EXAMPLES * 3, deadline=None, suppress_health_check=QUIET)
+@examined(short=120)
 @given(st.data())
 def test_whatever_is_done_to_a_file_it_is_taken_whole_or_refused(data):
     """One value, line or byte anywhere is something else."""

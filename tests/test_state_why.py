@@ -1,6 +1,5 @@
 """why: the truth about a step, in words and as data. It agrees with claim and with ready."""
 
-import os
 import shlex
 import tempfile
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, given, settings
 
+from proving import examined
 from state_fixtures import KEY, Lab
 from state_walk import NOBODY, Walk
 from test_state_events import QUIET, plans
@@ -18,7 +18,6 @@ from tugtool.errors import TugError
 from tugtool.state import explaining, wording
 from tugtool.state_errors import NotReady
 
-EXAMPLES = int(os.environ.get("TUG_FUZZ_EXAMPLES", "30"))
 LISTS = {
     "completed": {"completed_steps"},
     "parked": {"parked_steps"},
@@ -93,7 +92,7 @@ def hold(lines: list[str], operations: list[tuple[str, str, int, int]]) -> None:
         lab.store.close()
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=QUIET)
+@examined(short=30)
 @given(plans(), WALKS)
 def test_why_agrees_with_claim_and_ready_after_any_history(lines, operations):
     hold(lines, operations)

@@ -26,15 +26,36 @@ def test_wrong(spell):
 def test_ordinary():
     pass
 """
+PROPERTIES = """
+from hypothesis import given, strategies as st
+from proving import examined
+
+TRIED = []
+
+@examined(short=20)
+@given(st.integers(0, 10**6))
+def test_property(number):
+    TRIED.append(number)
+
+def test_tried():
+    print("tried", len(TRIED), TRIED)
+
+@examined(short=300)
+@given(st.integers(0, 10**6))
+def test_false(number):
+    assert number < 5000
+"""
 
 
-def _run(tmp_path: Path, *words: str, **env: str) -> str:
-    (tmp_path / "test_these.py").write_text(PROOF)
+def _run(tmp_path: Path, *words: str, text: str = PROOF, **env: str) -> str:
+    (tmp_path / "test_these.py").write_text(text)
     path = str(Path(__file__).parent.parent)
+    # These tests may themselves run side by side with others.
+    kept = {name: value for name, value in os.environ.items() if "XDIST" not in name}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "proving", "-p", "no:cacheprovider", *words],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": path, "TUG_MINUTES": "", "TUG_SEED": "", **env},
+        env={**kept, "PYTHONPATH": path, "TUG_MINUTES": "", "TUG_SEED": "", **env},
         capture_output=True,
         text=True,
     )
@@ -74,3 +95,19 @@ def test_without_a_seed_each_proof_makes_one_up(tmp_path):
     assert first
     assert second
     assert first != second
+
+
+def test_a_property_is_tried_on_the_same_examples_from_the_same_seed(tmp_path):
+    def tried(seed: str) -> str:
+        out = _run(tmp_path, "-s", "-k", "property or tried", text=PROPERTIES, TUG_SEED=seed)
+        assert "test_property: TUG_SEED=" + seed in out
+        return next(line for line in out.splitlines() if "tried 20 [" in line)
+
+    assert tried("5") == tried("5")
+    assert tried("5") != tried("6")
+
+
+def test_a_property_that_is_false_is_told_with_a_small_example_and_its_seed(tmp_path):
+    out = _run(tmp_path, "-k", "false", text=PROPERTIES, TUG_SEED="3")
+    assert "number=5000" in out
+    assert "TUG_SEED=3\n" in out

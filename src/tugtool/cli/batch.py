@@ -100,13 +100,11 @@ def ordinal(word: str) -> object:
 
 def _read(*, may_be_empty: bool) -> list[Entry] | InvalidEntry:
     """The batch, or what is wrong with it: other refusals may come before this one."""
-    import json
-
     if sys.stdin is None or (may_be_empty and sys.stdin.isatty()):
         return []
     try:
         data = sys.stdin.buffer.read(MOST_BYTES + 1)
-        found = json.loads(data) if data.strip() and len(data) <= MOST_BYTES else []
+        found = _loaded(data) if data.strip() and len(data) <= MOST_BYTES else []
     except OSError as error:
         return InvalidEntry(f"standard input cannot be read: {error.strerror}")
     except (ValueError, RecursionError) as error:
@@ -115,6 +113,22 @@ def _read(*, may_be_empty: bool) -> list[Entry] | InvalidEntry:
         return InvalidEntry(f"the batch is larger than {MOST_BYTES} bytes")
     if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
         return InvalidEntry("the batch is not a JSON array of objects")
+    return found
+
+
+def _loaded(data: bytes) -> object:
+    import json
+
+    return json.loads(data, object_pairs_hook=_without_twins)
+
+
+def _without_twins(pairs: list[tuple[str, object]]) -> Entry:
+    found: Entry = {}
+    for name, value in pairs:
+        if name in found:
+            # Which of the two is meant nobody can know.
+            raise ValueError(f'"{name:.50}" stands twice in one object')
+        found[name] = value
     return found
 
 

@@ -29,11 +29,11 @@ class Place:
 
     def go(self, path: str) -> None:
         """Go to another directory, as `cd` does."""
-        self.cwd = os.path.normpath(os.path.join(self.cwd, os.path.expanduser(path)))
+        self.cwd = os.path.normpath(os.path.join(self.cwd, _expanded(path)))
 
     def names(self, path: str) -> list[str]:
         """The file's absolute name, and what it really is if there is a link on the way."""
-        name = os.path.normpath(os.path.join(self.cwd, os.path.expanduser(path)))
+        name = os.path.normpath(os.path.join(self.cwd, _expanded(path)))
         known, unknown, _ = name.partition(UNKNOWN)
         if not unknown:
             return [name, os.path.realpath(name)]
@@ -65,6 +65,11 @@ class Place:
             and not _is_recorded(name)
             for name in names
         )
+
+
+def _expanded(path: str) -> str:
+    """With somebody's home in place of `~`; behind it, no shell looks at variables."""
+    return path if UNKNOWN in path.partition("/")[0] else os.path.expanduser(path)
 
 
 def _meet(name: str, root: str) -> bool:

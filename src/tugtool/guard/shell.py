@@ -87,11 +87,7 @@ class _Reader(Words):
         while (mark := self.skip_blank()) and mark not in ENDS:
             if self.redirected(made):
                 continue
-            start = self.at
-            word = self.word()
-            raw = self.text[start : self.at]
-            # Alone they are no patterns.
-            word = raw if raw in ("[", "[[") else word
+            word, raw = self.some_word()
             if not made.words:
                 self.first_word(made, word, raw)
             else:
@@ -106,6 +102,17 @@ class _Reader(Words):
         if made.words or made.assigned or made.writes:
             self.found.append(made)
         return self.peek()
+
+    def some_word(self) -> tuple[str, str]:
+        """A word, and how it is written."""
+        start = self.at
+        word = self.word()
+        raw = self.text[start : self.at]
+        if not raw:
+            # `a &>(b)`: no shell would read it, and reading on would never end.
+            raise Unclear("a word is missing in it: write the command out")
+        # Alone they are no patterns.
+        return (raw if raw in ("[", "[[") else word), raw
 
     def skip_blank(self) -> str:
         while (mark := self.peek()) and (mark in BLANK or self.peek(2) == JOINED):
