@@ -159,6 +159,7 @@ def test_every_connection_is_set_up(store):
         for tx in (writing, reading):
             assert tx.value("pragma foreign_keys") == 1
             assert tx.value("pragma synchronous") == 2  # full
+            assert tx.value("pragma fullfsync") == 1
             assert tx.value("pragma journal_mode") == "wal"
     with store.read() as tx:
         assert tx.value("pragma application_id") == schema.APPLICATION_ID

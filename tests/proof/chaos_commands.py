@@ -20,7 +20,7 @@ from state_fixtures import markdown
 #: A command in which a fault is planted.
 FAULTY = """
 import sys
-from chaos_worker import FAULTS
+from chaos_faults import FAULTS
 from tugtool.cli.main import main
 FAULTS[sys.argv[1]]()
 sys.exit(main(sys.argv[2:]))

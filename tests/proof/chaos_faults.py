@@ -1,0 +1,67 @@
+"""Faults to plant in a process that works on a plan: each breaks a promise now and then."""
+
+from tugtool import state
+from tugtool.state import record
+from tugtool.store import sql
+from tugtool.store.sqlite import SqliteStore
+from tugtool.store.transaction import SqliteTransaction
+
+
+def no_fence() -> None:
+    """No attempt is compared with the present one; the worktree's name is all that counts."""
+    record.refuse_stale = lambda plan, top, attempt: None
+
+
+def early_answer() -> None:
+    """What was done is answered for at once, and committed when the next thing is begun."""
+    begin, end = SqliteStore.begin, SqliteStore.end
+    owed: list[tuple] = []
+
+    def begin_after(self: SqliteStore, *, writing: bool) -> object:
+        while owed:
+            end(*owed.pop(), writing=True, commit=True)
+        return begin(self, writing=writing)
+
+    def end_later(self: SqliteStore, connection: object, *, writing: bool, commit: bool) -> None:
+        if writing and commit:
+            owed.append((self, connection))
+        else:
+            end(self, connection, writing=writing, commit=commit)
+
+    SqliteStore.begin, SqliteStore.end = begin_after, end_later
+
+
+def claim_without_transaction() -> None:
+    """A claim's statements are each a transaction of their own, and nobody waits for others."""
+    claim = state.claim
+
+    class Loose(SqliteTransaction):
+        def __enter__(self) -> "Loose":
+            super().__enter__()
+            self._store.end(self._connection, writing=True, commit=True)
+            return self
+
+        def __exit__(self, *error: object) -> None:
+            pass
+
+    class Unlocked:
+        def __init__(self, store: SqliteStore) -> None:
+            self.store = store
+
+        def write(self, plan: str) -> Loose:
+            return Loose(self.store, plan, writing=True)
+
+    state.claim = lambda store, *words, **how: claim(Unlocked(store), *words, **how)
+
+
+def lost_count() -> None:
+    """Whoever waits for a step is not told that it is done, or no longer."""
+    sql.SHIFT_OPEN_DEPS = sql.SHIFT_OPEN_DEPS.replace("open_deps + :by", "open_deps + 0 * :by")
+
+
+FAULTS = {
+    "no fence": no_fence,
+    "early answer": early_answer,
+    "claim without a transaction": claim_without_transaction,
+    "lost count": lost_count,
+}
