@@ -2,7 +2,7 @@
 
 import pytest
 
-from state_fixtures import KEY, Lab, entry
+from state_fixtures import KEY, Clock, Lab, entry, markdown
 from state_walk import NOBODY
 from tugtool import state
 from tugtool.errors import TugError
@@ -10,68 +10,91 @@ from tugtool.plan import fingerprint, parser
 from tugtool.state.claiming import Request
 from tugtool.state.record import PlanCopy
 from tugtool.state.verifying import Finding
+from tugtool.store import open_store
 
 LINES = ("1 tt", "1.1 t", "1.2 t < 1.1", "2 t < 1.2", "3 tc < 1.1 1.2", "4 t", "5 c < 4", "6 t")
 #: One of them comes before the plan in question, the other after it.
 OTHERS = (".tugtool/tugplan-a.md", ".tugtool/tugplan-z.md")
-TABLES = ("plans", "steps", "step_deps", "checklist_items", "step_artifacts", "attempts", "events")
+TABLES = (
+    "plans",
+    "plan_counts",
+    "steps",
+    "step_deps",
+    "checklist_items",
+    "step_artifacts",
+    "attempts",
+    "events",
+)
 
 
 class Other:
     """The other plan: the same text, but further along, or held by the same people."""
 
-    def __init__(self, lab: Lab, key: str) -> None:
-        self.lab, self.key = lab, key
-        self.text = lab.text + "\nAnother plan.\n"
+    def __init__(self, store, key: str) -> None:
+        self.store, self.key = store, key
+        self.text = markdown(*LINES) + "\nAnother plan.\n"
         self.hash = fingerprint.of(self.text.encode())
         parsed = parser.parse(self.text)
-        state.init(lab.store, key, parsed, text=self.text, hash=self.hash)
+        state.init(store, key, parsed, text=self.text, hash=self.hash)
 
     def claim(self, owner: str, step: str, **how: object) -> None:
         copy = PlanCopy("/another.md", self.hash)
         request = Request(owner, **how)
-        state.claim(self.lab.store, self.key, request, copy=copy, step=step)
+        state.claim(self.store, self.key, request, copy=copy, step=step)
 
     def held(self) -> None:
         """Every step that can be had is held: one's lease has run out, one's holder is gone."""
         self.claim("red", "step-1", lease_seconds=1, request_id="first")
         self.claim("blue", "step-4", holder_pid=NOBODY)
         self.claim("red", "step-6", max_attempts=1)
-        state.pause(self.lab.store, self.key)
+        # What lies in a worktree is to be saved.
+        self.claim("green", "step-4", force=True)
+        state.pause(self.store, self.key)
+
+    def begun(self) -> None:
+        """Other steps are ready than in the plan in question."""
+        self.claim("green", "step-1")
+        copy = PlanCopy("/another.md", self.hash)
+        how = {"owner": "green", "copy": copy, "force_reason": "enough"}
+        state.complete(self.store, self.key, "step-1", **how)
 
     def done(self) -> None:
         copy = PlanCopy("/another.md", self.hash)
         for step in ("step-1", "step-2", "step-3", "step-4", "step-5", "step-6"):
             self.claim("green", step, request_id="again" if step == "step-1" else None)
             how = {"owner": "green", "copy": copy, "force_reason": "enough", "commit": "c9"}
-            state.complete(self.lab.store, self.key, step, **how)
+            state.complete(self.store, self.key, step, **how)
 
     def parked(self) -> None:
         for step in ("step-1", "step-4", "step-6"):
             self.claim("blue", step)
             how = {"owner": "blue", "attempt": 1, "park_reason": "look"}
-            state.release(self.lab.store, self.key, step, **how)
+            state.release(self.store, self.key, step, **how)
 
     def rows(self) -> dict[str, list[dict]]:
         where = "where plan_path = :key"
-        found = {t: self.lab.rows(f"select * from {t} {where}", key=self.key) for t in TABLES}
-        counts = "select steps_total, steps_done, steps_ready from plan_counts"
-        return {**found, "counts": self.lab.rows(f"{counts} {where}", key=self.key)}
+        with self.store.read(self.key) as tx:
+            return {
+                t: list(map(dict, tx.all(f"select * from {t} {where}", key=self.key)))
+                for t in TABLES
+            }
 
 
 def story(lab: Lab):
     """Everything that a plan goes through; each part gives what was answered."""
     yield lambda: lab.claim("red", request_id="first", lease_seconds=100)
     yield lambda: lab.claim("red", request_id="first")
+    yield lambda: lab.release("step-1")
+    yield lambda: lab.claim("red", lease_seconds=100)
     yield lambda: lab.claim("blue")
     yield lambda: lab.claim("green", holder_pid=NOBODY)
     yield lambda: lab.claim("blue", "step-6", holder_pid=NOBODY)
     yield lambda: lab.claim("green")
-    yield lambda: lab.start("step-1-1", attempt=1)
+    yield lambda: lab.start("step-1-1", attempt=2)
     yield lambda: lab.start("step-1-2")
     yield lambda: lab.tick("step-1", "t0", status="in_progress")
     yield lambda: lab.artifact("step-1")
-    yield lambda: state.standing(lab.store, KEY, "step-1", owner="red", attempt=1)
+    yield lambda: state.standing(lab.store, KEY, "step-1", owner="red", attempt=2)
     yield lambda: lab.reset("step-1-1")
     yield lambda: lab.release("step-4", "blue")
     yield lambda: lab.release("step-6", "blue", park_reason="look", force=True)
@@ -84,8 +107,8 @@ def story(lab: Lab):
     yield lambda: lab.claim("green", "step-1", lease_seconds=100)
     yield lambda: lab.update("step-1", entry("t0", "deferred"), owner="green")
     yield lambda: lab.beat("step-1-1", "green")
-    yield lambda: state.adopt(lab.store, KEY, "step-1", owner="green", attempt=2, pid=NOBODY)
-    yield lambda: state.let_go(lab.store, KEY, "step-1", owner="green", attempt=2)
+    yield lambda: state.adopt(lab.store, KEY, "step-1", owner="green", attempt=3, pid=NOBODY)
+    yield lambda: state.let_go(lab.store, KEY, "step-1", owner="green", attempt=3)
     yield lambda: lab.complete("step-1-1", "green", force_reason="enough")
     yield lambda: lab.tick("step-1-1", "t0", status="open", owner="green")
     yield lambda: lab.claim("red", "step-2")
@@ -133,12 +156,14 @@ def _plain(answer: object) -> object:
 
 
 @pytest.mark.parametrize("key", OTHERS)
-@pytest.mark.parametrize("how", ["held", "done", "parked"])
-def test_a_plan_goes_its_way_whatever_another_one_does(lab, tmp_path, key, how):
-    (tmp_path / "alone").mkdir()
+@pytest.mark.parametrize("how", ["held", "begun", "done", "parked"])
+def test_a_plan_goes_its_way_whatever_another_one_does(tmp_path, key, how):
+    for name in ("alone", "both"):
+        (tmp_path / name).mkdir()
     alone = Lab(tmp_path / "alone", *LINES)
-    both = lab(*LINES)
-    other = Other(both, key)
+    store = open_store(f"sqlite://{tmp_path / 'both' / 'state.db'}", clock=Clock())
+    other = Other(store, key)
+    both = Lab(tmp_path / "both", *LINES)
     getattr(other, how)()
     for each in (alone, both):
         each.clock.advance(10)
@@ -147,4 +172,5 @@ def test_a_plan_goes_its_way_whatever_another_one_does(lab, tmp_path, key, how):
         expected, found = map(told, parts)
         assert found == expected, number
         assert other.rows() == before, number
-    alone.store.close()
+    for each in (alone.store, both.store, store):
+        each.close()

@@ -1,0 +1,194 @@
+"""Situations in which one condition of a statement decides alone."""
+
+import plan_drafts
+from state_fixtures import KEY, Lab, entry
+from state_walk import NOBODY
+from tugtool import state
+from tugtool.plan import fingerprint, parser
+
+FAMILY = ("1 t", "1.1 t", "2 t")
+OTHER = ".tugtool/tugplan-another.md"
+
+
+def held(answer: dict) -> list[str]:
+    return [each["anchor"] for each in answer["held_steps"]]
+
+
+def test_a_parked_step_is_passed_over_with_its_substeps(lab):
+    """Whoever asks: its holder, somebody else after the lease, or somebody with force."""
+    lab = lab(*FAMILY)
+    lab.claim("red", "step-1", max_attempts=1, lease_seconds=10)
+    assert lab.claim("red", lease_seconds=100)["anchor"] == "step-2"
+    lab.release("step-2")
+    lab.clock.advance(11)
+    got = lab.claim("blue")
+    assert (got["anchor"], got["remaining_ready"]) == ("step-2", 0)
+    assert lab.claim("green", force=True)["anchor"] == "step-2"
+    nothing = lab.claim("violet")
+    assert (held(nothing), nothing["parked_steps"]) == (["step-1", "step-2"], ["step-1"])
+
+
+def test_force_gives_nothing_that_is_completed_or_waits(lab):
+    lab = lab("1 t", "2 t < 1", "3 t")
+    lab.finish("step-1")
+    lab.claim("red", "step-2")
+    lab.reopen("step-1", force=True)
+    lab.claim("blue", "step-1")
+    lab.finish("step-3", "green")
+    assert lab.claim("violet", force=True)["anchor"] == "step-1"
+    # What red holds waits for what violet has.
+    assert lab.claim("red")["claimed"] is False
+    lab.close("step-1", "violet")
+    lab.complete("step-1", "violet")
+    assert lab.claim("violet", force=True)["anchor"] == "step-2"
+
+
+def test_a_step_that_waits_is_not_taken_over_when_its_lease_has_run_out(lab):
+    lab = lab("1 t", "2 t < 1")
+    lab.finish("step-1")
+    lab.claim("red", "step-2", lease_seconds=10)
+    lab.reopen("step-1", force=True)
+    lab.claim("blue", "step-1")
+    lab.clock.advance(11)
+    assert lab.claim("green")["claimed"] is False
+
+
+def test_blocked_are_only_steps_that_nobody_holds_or_has_parked(lab):
+    lab = lab("1 t", "2 t < 1", "3 t < 1", "4 t < 1", "5 t")
+    lab.finish("step-1")
+    lab.claim("red", "step-2")
+    lab.claim("blue", "step-3")
+    lab.release("step-3", "blue", park_reason="look")
+    lab.reopen("step-1", force=True)
+    lab.pause()
+    nothing = lab.claim("green")
+    assert nothing["blocked_steps"] == ["step-4"]
+    assert nothing["parked_steps"] == ["step-3"]
+    assert held(nothing) == ["step-2"]
+
+
+def test_held_steps_are_told_without_their_substeps(lab):
+    lab = lab("1 t", "1.1 t")
+    lab.claim()
+    assert held(lab.claim("blue")) == ["step-1"]
+
+
+def test_the_last_attempt_is_one_at_the_same_step(lab):
+    lab = lab("1 t", "2 t", "3 t")
+    for owner, step in (("red", "step-1"), ("blue", "step-2"), ("green", "step-3")):
+        lab.claim(owner, step)
+        lab.release(step, owner)
+    for owner, step in (("red", "step-1"), ("blue", "step-2"), ("green", "step-3")):
+        before = lab.claim("violet", step)["previous_attempt"]
+        assert (before["number"], before["worktree"]) == (1, owner)
+
+
+def test_what_ends_ends_one_attempt_at_one_step(lab):
+    lab = lab("1 t", "2 t")
+    lab.claim("red", "step-1")
+    lab.claim("blue", "step-2")
+    lab.close("step-1")
+    lab.complete("step-1")
+    assert [row["outcome"] for row in lab.attempts("step-1")] == ["completed"]
+    assert [row["outcome"] for row in lab.attempts("step-2")] == [None]
+
+
+def test_how_an_attempt_ended_is_not_told_otherwise_later(lab):
+    lab = lab("1 t")
+    lab.claim()
+    lab.release("step-1")
+    lab.reconcile("step-1")
+    assert [row["outcome"] for row in lab.attempts("step-1")] == ["released"]
+
+
+def test_who_held_a_step_before_does_not_speak_for_who_holds_it_now(lab):
+    lab = lab("1 t")
+    lab.claim("red", holder_pid=NOBODY)
+    lab.claim("blue")
+    assert lab.claim("green")["claimed"] is False
+    assert lab.ready()["claimed_steps"] == ["step-1"]
+
+
+def test_a_sign_of_life_is_one_of_one_step(lab):
+    lab = lab("1 t", "1.1 t", "2 t", "2.1 t")
+    for owner, step in (("red", "step-1"), ("blue", "step-2")):
+        lab.claim(owner, step, lease_seconds=100)
+    lab.clock.advance(50)
+    before = {step: lab.row(step)["lease_expires_at"] for step in ("step-2", "step-2-1")}
+    lab.beat("step-1")
+    after = {step: lab.row(step)["lease_expires_at"] for step in ("step-2", "step-2-1")}
+    assert after == before
+    assert lab.row("step-1-1")["lease_expires_at"] > before["step-2"]
+
+
+def test_a_new_lease_is_one_attempt_s(lab):
+    lab = lab("1 t", "2 t")
+    lab.claim("red", "step-1", lease_seconds=100)
+    lab.claim("blue", "step-2", lease_seconds=100)
+    lab.claim("red", "step-1", lease_seconds=100)
+    lab.beat("step-1", lease_seconds=7)
+    assert [row["lease_seconds"] for row in lab.attempts("step-1")] == [100, 7]
+    assert [row["lease_seconds"] for row in lab.attempts("step-2")] == [100]
+
+
+def test_progress_frees_the_step_that_was_worked_on_and_no_other(lab):
+    lab = lab("1 t", "2 t")
+    for owner, step in (("red", "step-1"), ("blue", "step-2")):
+        lab.claim(owner, step, max_attempts=1)
+    lab.tick("step-1", "t0")
+    assert lab.row("step-1")["parked_at"] is None
+    assert lab.row("step-2")["parked_at"] is not None
+
+
+def test_only_what_a_step_needs_can_be_missing(lab):
+    lab = lab("1", "2", "3 < 1", "4 < 2")
+    for owner, step in (("red", "step-1"), ("blue", "step-2")):
+        lab.claim(owner, step)
+        lab.complete(step, owner, commit=f"c-{owner}")
+    assert lab.claim("red", "step-3")["missing_commits"] == []
+    assert lab.claim("red", "step-4")["missing_commits"] is None
+
+
+def test_starting_a_step_again_tells_when_it_was_started(lab):
+    lab = lab("1 t", "1.1 t", "1.2 t")
+    lab.claim()
+    lab.start("step-1-1")
+    assert lab.status("step-1-2") == "claimed"
+    lab.tick("step-1-2", "t0")
+    lab.start("step-1-1")
+    assert lab.status("step-1-2") == "completed"
+
+
+def test_a_claim_ends_the_reservation_of_the_caller_s_worktree_alone(lab):
+    lab = lab("1 t")
+    columns = "path, branch, base_branch, base_commit, plan_path, created_at, reserved_until"
+    with lab.store.write(KEY) as tx:
+        for path in ("red", "blue"):
+            values = f"('{path}', 'b-{path}', 'main', 'c0', :plan, :now, :now)"
+            tx.run(f"insert into worktrees ({columns}) values {values}")
+    lab.claim("red")
+    rows = lab.rows("select path, reserved_until is null as free from worktrees order by path")
+    assert rows == [{"path": "blue", "free": 0}, {"path": "red", "free": 1}]
+
+
+def test_which_step_a_substep_belongs_to_is_a_matter_of_its_own_plan(lab):
+    lab: Lab = lab(text=plan_drafts.draw("1: x", "2: x", "3 < 1: x"))
+    parts = [plan_drafts.part("2: x"), plan_drafts.part("1: x")._replace(is_substep=True)]
+    twins = [plan_drafts.part("1: x"), plan_drafts.part("2: x")._replace(is_substep=True)]
+    for key, each in ((OTHER, parts), (OTHER + "2", twins)):
+        text = plan_drafts.text(each)
+        hash = fingerprint.of(text.encode())
+        state.init(lab.store, key, parser.parse(text), text=text, hash=hash)
+    for owner, step in (("red", "step-1"), ("blue", "step-2")):
+        lab.claim(owner, step, lease_seconds=100)
+    lab.clock.advance(50)
+    before = lab.row("step-2")["lease_expires_at"]
+    lab.beat("step-1")
+    assert lab.row("step-2")["lease_expires_at"] == before
+    for owner, step in (("red", "step-1"), ("blue", "step-2")):
+        lab.update(step, entry("t0"), owner=owner)
+        lab.complete(step, owner, commit=f"c-{owner}")
+    assert lab.claim("red", "step-3")["missing_commits"] == []
+    lab.release("step-3")
+    lab.reopen("step-1")
+    assert lab.status("step-2") == "completed"
