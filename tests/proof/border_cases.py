@@ -155,9 +155,11 @@ GIT_CASES = {
         INIT,
         at="red",
         again=_says("attempt"),
-        traces=NOTED | {"attempts", "steps"},
+        apart=NOTED | {"attempts", "steps"},
     ),
-    "reconcile": Case(("state", "reconcile", "one"), PROVED),
+    "reconcile": Case(
+        ("state", "reconcile", "one"), PROVED, again=_says("reconciled", "reconciled_count")
+    ),
     "claim of dirty work": Case(
         ("state", "claim", "work", "--step", "step-1", "--force", "--request-id", "r"),
         DIRTY,
@@ -170,7 +172,11 @@ GIT_CASES = {
         again=_says("reset", "was_claimed_by", "salvage_ref"),
     ),
     "release of dirty work": Case(
-        ("state", "release", "work", "step-1", "--force"), DIRTY, at="blue", again=_says("E050")
+        ("state", "release", "work", "step-1", "--force"),
+        DIRTY,
+        at="blue",
+        again=_says("E050"),
+        mended=True,
     ),
     "worktree create": Case(
         ("worktree", "create", "work"),

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from border_cases import CASES, ELSEWHERE, GIT_CASES, READING
 from borders import Broken, Case, Ground, Try
+
 from tugtool import crash
 from tugtool.cli.table import COMMANDS
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from weave import Loom, NoOrder
 from weave_deeds import BY_NAME, DEEDS, INNER, SCENES, _writers, writing_operations
 

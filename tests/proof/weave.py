@@ -14,9 +14,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from weave_deeds import OTHER, SCENES, Hand
+
 from state_fixtures import NOON, TABLES
 from state_replay import INVARIANTS
-from weave_deeds import OTHER, SCENES, Hand
 
 SCRIPT = Path(__file__).with_name("weaver.py")
 #: Longer than anything here takes; then something hangs.
@@ -224,13 +225,11 @@ def _apart(came: dict, orders: list[dict]) -> str:
     lines = []
     for number, order in enumerate(orders):
         lines.append(f"not as in order {number + 1}:")
-        for part in ("first", "second"):
-            if came[part] != order[part]:
-                lines.append(f"  {part}: {came[part]}\n   not: {order[part]}")
+        parts = [part for part in ("first", "second") if came[part] != order[part]]
+        lines += [f"  {part}: {came[part]}\n   not: {order[part]}" for part in parts]
         for table, rows in came["rows"].items():
             other = order["rows"].get(table, [])
             if rows != other:
                 lines.append(f"  {table}: {sorted(set(rows) - set(other))}")
                 lines.append(f"   not: {sorted(set(other) - set(rows))}")
     return "\n".join(lines)
-
