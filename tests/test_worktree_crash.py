@@ -190,9 +190,7 @@ def test_remove_again_ends_as_if_nothing_had_happened(
     fsck(yard.root)
 
 
-@pytest.mark.parametrize(
-    "command", [("worktree", "remove", "mine", "--force"), ("doctor", "--fix")]
-)
+@pytest.mark.parametrize("command", ["worktree remove mine --force", "doctor --fix"])
 @pytest.mark.parametrize("point", ["remove.worktree", "remove.released"])
 def test_a_worktree_that_is_not_recorded_is_removed_to_the_end_too(yard, point, command):
     yard = yard()

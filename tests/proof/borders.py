@@ -25,8 +25,6 @@ REAL = re.compile(
     r"20\d\d-?\d\d-?\d\dT\d\d[\d:.-]+Z?"
     r"|(?<=_ms\": )[\d.]+|(?<=seconds\": )[\d.]+|(?<=, )[\d.]+(?= s\b)"
 )
-    r"20\d\d-?\d\d-?\d\dT\d\d[\d:.-]+Z?|(?<=_ms\": )[\d.]+|(?<=seconds\": )[\d.]+|(?<=, )[\d.]+(?= s\b)"
-)
 #: A memory of files, by what a copy of them does not keep; and numbers that grow with each try.
 FORGOTTEN = ("plan_copies", "sqlite_sequence", "events")
 #: What happens once, however often it is tried; and signs of life, which happen any time.
