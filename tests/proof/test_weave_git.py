@@ -46,7 +46,7 @@ def test_two_commands_at_once_leave_everything_sound(field, spell):
 
 #: A lock that is not taken -> between which two that shows.
 PLANTED = {
-    "no lock for worktrees": ("create", "create.worktree", "create"),
+    "no lock for worktrees": ("create", "create.state", "cleanup"),
     "no lock for a dash": ("dash commit", "round.added", "dash join"),
 }
 
