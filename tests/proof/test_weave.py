@@ -114,12 +114,15 @@ PLANTED = {
 def test_a_fault_comes_to_what_no_order_gives(tmp_path, fault):
     loom = Loom(tmp_path, fault)
     try:
-        borders = range(len(loom.alone(*PLANTED[fault][:2])["borders"]))
         with pytest.raises(NoOrder):
-            for border in borders:
-                loom.weave(*PLANTED[fault], border)
+            _weave_at_every_border(loom, *PLANTED[fault])
     finally:
         loom.end()
+
+
+def _weave_at_every_border(loom: Loom, scene: str, first: str, second: str) -> None:
+    for border in range(len(loom.alone(scene, first)["borders"])):
+        loom.weave(scene, first, second, border)
 
 
 def test_the_source_is_where_operations_are_looked_for(tmp_path):
