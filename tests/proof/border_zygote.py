@@ -147,9 +147,9 @@ def two_transactions() -> None:
     state.complete = completing
 
 
-def answers_first() -> None:
-    """A transaction that is committed only after the answer."""
-    INSTEAD["commit"] = "rollback"
+def no_transaction() -> None:
+    """Each statement for itself."""
+    INSTEAD.update({"begin immediate": "select 1", "commit": "select 1"})
 
 
 def no_worktree_lock() -> None:
@@ -174,7 +174,7 @@ FAULTS: dict[str, Callable[[], None]] = {
     "no lock for worktrees": no_worktree_lock,
     "no lock for a dash": no_commit_lock,
     "commits twice": two_transactions,
-    "answers without a commit": answers_first,
+    "no transaction": no_transaction,
 }
 
 

@@ -15,6 +15,8 @@ import pytest
 from weave import Loom, NoOrder
 from weave_deeds import BY_NAME, DEEDS, INNER, SCENES, _writers, writing_operations
 
+#: The share of the pairs that one round takes; longer runs take all.
+OFTEN, RARELY = 0.5, 0.15
 OPERATIONS = [name for name, deeds in DEEDS.items() if deeds]
 
 
@@ -71,7 +73,8 @@ def _weave_some(loom: Loom, chance: random.Random) -> None:
     """Pairs of operations, either held; half of the times where it holds the lock."""
     for one, other in itertools.combinations_with_replacement(OPERATIONS, 2):
         # What concerns dashes alone can hardly meet what concerns a plan.
-        if ("dashing." in one) != ("dashing." in other) and chance.random() < 0.7:
+        apart = ("dashing." in one) != ("dashing." in other)
+        if chance.random() > (RARELY if apart else OFTEN):
             continue
         scene, *pair = _chosen(loom, chance, one, other)
         for first, second in {tuple(pair), tuple(reversed(pair))}:
