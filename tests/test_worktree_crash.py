@@ -190,6 +190,22 @@ def test_remove_again_ends_as_if_nothing_had_happened(
     fsck(yard.root)
 
 
+@pytest.mark.parametrize("command", ["worktree remove mine --force", "doctor --fix"])
+@pytest.mark.parametrize("point", ["remove.worktree", "remove.released"])
+def test_a_worktree_that_is_not_recorded_is_removed_to_the_end_too(yard, point, command):
+    yard = yard()
+    path = yard.repo.linked(yard.root / ".tugtree" / "mine", "mine")
+    yard.ok("state", "init", "work")
+    yard.ok("state", "claim", "work", at=path)
+    Repo(path).write({"loose": "x"})
+    crashed(yard.root, point, "worktree", "remove", "mine", "--force")
+    yard.ok(*command.split())
+    found = end(yard)
+    assert (found["intents"], found["held"], len(found["saved"])) == ([], [], 1)
+    refs = {row["salvage_ref"] for row in yard.rows("select salvage_ref from attempts")}
+    assert refs == {name for name in yard.refs() if "salvage" in name}
+
+
 def test_work_done_between_a_crash_and_the_next_try_is_saved_too(yard):
     yard = yard()
     path, _ = _forced(yard)

@@ -65,8 +65,8 @@ CASES = {
         again=_says("replayed"),
         parts=True,
     ),
-    "start": Case(("state", "start", "work", "step-1"), HELD, at="red", traces=NOTED),
-    "heartbeat": Case(("state", "heartbeat", "work", "step-1"), HELD, at="red", traces=NOTED),
+    "start": Case(("state", "start", "work", "step-1"), HELD, at="red"),
+    "heartbeat": Case(("state", "heartbeat", "work", "step-1"), HELD, at="red"),
     "update": Case(
         ("state", "update", "work", "step-1", "--all", "completed"),
         HELD,
@@ -110,7 +110,7 @@ CASES = {
         HELD,
         at="red",
         again=_says("ticked", "checkpoints", "artifact_id"),
-        traces=NOTED | {"step_artifacts"},
+        traces=frozenset({"step_artifacts"}),
         parts=True,
     ),
     "release": Case(("state", "release", "work", "step-1"), HELD, at="red", again=_says("E050")),
@@ -155,9 +155,11 @@ GIT_CASES = {
         INIT,
         at="red",
         again=_says("attempt"),
-        traces=NOTED | {"attempts", "steps"},
+        apart=NOTED | {"attempts", "steps"},
     ),
-    "reconcile": Case(("state", "reconcile", "one"), PROVED),
+    "reconcile": Case(
+        ("state", "reconcile", "one"), PROVED, again=_says("reconciled", "reconciled_count")
+    ),
     "claim of dirty work": Case(
         ("state", "claim", "work", "--step", "step-1", "--force", "--request-id", "r"),
         DIRTY,
@@ -170,7 +172,11 @@ GIT_CASES = {
         again=_says("reset", "was_claimed_by", "salvage_ref"),
     ),
     "release of dirty work": Case(
-        ("state", "release", "work", "step-1", "--force"), DIRTY, at="blue", again=_says("E050")
+        ("state", "release", "work", "step-1", "--force"),
+        DIRTY,
+        at="blue",
+        again=_says("E050"),
+        mended=True,
     ),
     "worktree create": Case(
         ("worktree", "create", "work"),
@@ -211,7 +217,7 @@ GIT_CASES = {name: case._replace(git=True, parts=True) for name, case in GIT_CAS
 #: How commands are run that change nothing; they have no border worth dying at.
 READING = {
     "status": ("status",),
-    "validate": ("validate", "work"),
+    "validate": ("validate", "work", "--level=lenient"),
     "list": ("list",),
     "plan show": ("plan", "show", "work"),
     "plan graph": ("plan", "graph", "work"),

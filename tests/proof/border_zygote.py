@@ -13,7 +13,7 @@ import signal
 import sqlite3
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import tugtool
 from tugtool import clock
@@ -70,6 +70,30 @@ def _passing(name: str, act: Callable[..., object]) -> Callable[..., object]:
     return passing
 
 
+class Line:
+    """To whoever wants to know that this process waits for somebody."""
+
+    def __init__(self) -> None:
+        self.descriptor = -1
+
+    def wait(self) -> None:
+        if self.descriptor >= 0:
+            os.write(self.descriptor, b"w")
+
+
+LINE = Line()
+
+
+def _telling(try_: Callable[[int], bool]) -> Callable[[int], bool]:
+    def trying(descriptor: int) -> bool:
+        got = try_(descriptor)
+        if not got:
+            LINE.wait()
+        return got
+
+    return trying
+
+
 def watch() -> None:
     """Have everything that lasts pass a border first."""
     linked.connect = lambda *words, **options: sqlite3.connect(*words, factory=Watched, **options)
@@ -84,6 +108,16 @@ def watch() -> None:
         return spawn(file, argv, *words, **options)
 
     os.posix_spawnp = spawning
+    queue._try = _telling(queue._try)
+    tries = clock.tries
+
+    def trying(seconds: float) -> Iterator[bool]:
+        for number, last in enumerate(tries(seconds)):
+            if number == 1:
+                LINE.wait()
+            yield last
+
+    clock.tries = trying
     os.fsync = lambda descriptor: None
     clock.system_milliseconds = lambda: NOON
     # What was written just now counts as what was written long ago: the same borders each time.
@@ -100,21 +134,47 @@ def two_transactions() -> None:
         reason = how.pop("force_reason", None)
         if reason is not None:
             state.update(
-                store, plan, anchor, [], owner=how["owner"], copy=how["copy"], complete_remaining=True
+                store,
+                plan,
+                anchor,
+                [],
+                owner=how["owner"],
+                copy=how["copy"],
+                complete_remaining=True,
             )
         return complete(store, plan, anchor, **how)
 
     state.complete = completing
 
 
-def answers_first() -> None:
-    """A transaction that is committed only after the answer."""
-    INSTEAD["commit"] = "rollback"
+def no_transaction() -> None:
+    """Each statement for itself."""
+    INSTEAD.update({"begin immediate": "select 1", "commit": "select 1"})
+
+
+def no_worktree_lock() -> None:
+    """Worktrees are made and removed by anybody at any time."""
+    enter = queue.Queue.enter
+
+    def entering(self: queue.Queue, **how: bool) -> None:
+        if not self._path.endswith("worktrees.lock"):
+            enter(self, **how)
+
+    queue.Queue.enter = entering
+
+
+def no_commit_lock() -> None:
+    """Whoever commits in a worktree is not alone in it."""
+    from tugtool.dash import ground
+
+    ground.Alone.__enter__ = lambda self: self
 
 
 FAULTS: dict[str, Callable[[], None]] = {
+    "no lock for worktrees": no_worktree_lock,
+    "no lock for a dash": no_commit_lock,
     "commits twice": two_transactions,
-    "answers without a commit": answers_first,
+    "no transaction": no_transaction,
 }
 
 
@@ -128,9 +188,7 @@ def child(order: dict, out: int) -> int:
     os.dup2(inner, 0)
     os.dup2(out, 1)
     os.dup2(out, 2)
-    sys.stdin = open(0, closefd=False)
-    sys.stdout = open(1, "w", closefd=False)
-    sys.stderr = open(2, "w", closefd=False)
+    sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
     BORDERS.dies = order.get("dies")
     BORDERS.names = []
     status = main.main(["--json", *order["words"]])
@@ -141,21 +199,32 @@ def child(order: dict, out: int) -> int:
 
 def run(order: dict) -> dict:
     """Fork the command off, and wait for its end."""
-    out = os.memfd_create("out")
+    out = os.open(order["out"], os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+    heard, told = os.pipe()
     pid = os.fork()
     if pid == 0:
         status = 99
+        LINE.descriptor = told
         try:
             status = child(order, out)
         except BaseException:
             os.write(out, traceback.format_exc().encode())
         finally:
             os._exit(status)
+    os.close(told)
+    while os.read(heard, 1):
+        tell({"waiting": True})
+    os.close(heard)
     _, status = os.waitpid(pid, 0)
     size = os.fstat(out).st_size
     said = os.pread(out, size, 0).decode()
     os.close(out)
     return {"status": os.waitstatus_to_exitcode(status), "said": said}
+
+
+def tell(what: dict) -> None:
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
 
 
 def main_loop() -> None:
@@ -166,8 +235,7 @@ def main_loop() -> None:
     for fault in sys.argv[1:]:
         FAULTS[fault]()
     for line in sys.stdin:
-        sys.stdout.write(json.dumps(run(json.loads(line))) + "\n")
-        sys.stdout.flush()
+        tell(run(json.loads(line)))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from conftest import DATES, Repo, hold_against_schemas
 from state_fixtures import markdown
@@ -21,7 +21,10 @@ SCRIPT = Path(__file__).with_name("border_zygote.py")
 BOUND_SECONDS = 60
 PLAN = markdown("1 tc", "1.1 t", "2 t < 1", "3 t").replace("checkpoint 0 of 1", "`true` works")
 #: What differs from run to run, and means nothing.
-REAL = re.compile(r"20\d\d-?\d\d-?\d\dT\d\d[\d:.-]+Z?|(?<=_ms\": )[\d.]+|(?<=seconds\": )[\d.]+|(?<=, )[\d.]+(?= s\b)")
+REAL = re.compile(
+    r"20\d\d-?\d\d-?\d\dT\d\d[\d:.-]+Z?"
+    r"|(?<=_ms\": )[\d.]+|(?<=seconds\": )[\d.]+|(?<=, )[\d.]+(?= s\b)"
+)
 #: A memory of files, by what a copy of them does not keep; and numbers that grow with each try.
 FORGOTTEN = ("plan_copies", "sqlite_sequence", "events")
 #: What happens once, however often it is tried; and signs of life, which happen any time.
@@ -49,7 +52,8 @@ class Said(NamedTuple):
 class Zygote:
     """The process that runs commands."""
 
-    def __init__(self, *faults: str) -> None:
+    def __init__(self, out: Path, *faults: str) -> None:
+        self._out, self._read = out, b""
         paths = [str(SCRIPT.parent), str(SCRIPT.parent.parent)]
         self._process = subprocess.Popen(
             [sys.executable, str(SCRIPT), *faults],
@@ -58,12 +62,36 @@ class Zygote:
             stdout=subprocess.PIPE,
         )
 
-    def run(self, cwd: Path, *words: object, given: str = "", dies: int | None = None) -> Said:
-        """Run a command; with `dies` until it comes to that border."""
+    def ask(
+        self,
+        cwd: Path,
+        *words: object,
+        given: str = "",
+        dies: int | None = None,
+        env: dict[str, str] | None = None,
+    ) -> None:
+        """Have a command run; with `dies` until it comes to that border."""
         order = {"cwd": str(cwd), "words": list(map(str, words)), "given": given, "dies": dies}
+        order |= {"env": env or {}, "out": str(self._out)}
         self._process.stdin.write(json.dumps(order).encode() + b"\n")
         self._process.stdin.flush()
+
+    def run(self, cwd: Path, *words: object, **how: Any) -> Said:
+        """Run a command to its end."""
+        self.ask(cwd, *words, **how)
+        return self.answer()
+
+    def answer(self) -> Said:
+        """What it came to; that it waited meanwhile is no news."""
+        while (said := self.hear()) is None:
+            pass
+        return said
+
+    def hear(self) -> Said | None:
+        """What it came to, or nothing, if it waits for somebody."""
         done = json.loads(self._line())
+        if "waiting" in done:
+            return None
         if done["status"] == -9:
             return Said(-9, {}, [])
         assert done["status"] in (0, 1, 4), done["said"]
@@ -74,14 +102,18 @@ class Zygote:
             hold_against_schemas(json.loads(said[-1]))
         return Said(done["status"], envelope, json.loads(borders))
 
+    def has_said(self) -> bool:
+        """Whether there is anything to hear."""
+        return bool(b"\n" in self._read or select.select([self._process.stdout], [], [], 0)[0])
+
     def _line(self) -> bytes:
-        read = b""
-        while not read.endswith(b"\n"):
+        while b"\n" not in self._read:
             assert select.select([self._process.stdout], [], [], BOUND_SECONDS)[0], "it hangs"
             part = os.read(self._process.stdout.fileno(), 1 << 20)
             assert part, "it has died"
-            read += part
-        return read
+            self._read += part
+        line, _, self._read = self._read.partition(b"\n")
+        return line
 
     def end(self) -> None:
         self._process.kill()
@@ -99,8 +131,12 @@ class Case(NamedTuple):
     again: frozenset[str] = frozenset()
     #: Tables in which a second run leaves a trace of its own.
     traces: frozenset[str] = frozenset()
+    #: Tables that tell how often it was tried.
+    apart: frozenset[str] = frozenset()
     #: Whether it is done in several parts, each whole: somebody may die between two.
     parts: bool = False
+    #: Whether it leaves the rest to `doctor --fix`, or whatever comes next, once it is refused.
+    mended: bool = False
     #: Whether it touches more than the state.
     git: bool = False
 
@@ -116,7 +152,8 @@ class Ground:
 
     def __init__(self, directory: Path, *faults: str) -> None:
         self.directory, self.root = directory, directory / "repo"
-        self.zygote = Zygote(*faults)
+        directory.mkdir(exist_ok=True)
+        self.zygote = Zygote(directory / "out", *faults)
         self.places = {
             "root": self.root,
             "red": self.root / ".tugtree" / "red",
@@ -184,10 +221,12 @@ class Ground:
             str(path.relative_to(self.root))
             for part in (".tugtool", ".git/tugtool")
             for path in (self.root / part).rglob("*")
-            if not path.name.startswith(("state.db", "backup", "mark"))
+            if not path.name.startswith(("state.db", "backup", "mark", ".tug-"))
         )
         if case.git:
             seen |= self._git()
+        for name in case.apart:
+            seen.pop(name, None)
         return {name: _settled(str(value)) for name, value in seen.items()}
 
     def _tables(self, case: Case) -> dict[str, object]:
@@ -204,7 +243,8 @@ class Ground:
                 for (name,) in names.fetchall()
                 if name not in FORGOTTEN
             }
-            events = database.execute(EVENTS).fetchall()
+            # A file may be there before anything is in it.
+            events = database.execute(EVENTS).fetchall() if "plans" in tables else []
             is_told = ONCE.__contains__ if case.parts else lambda kind: kind not in LIFE
             return {**tables, "events": [event for event in events if is_told(event[2])]}
         finally:
@@ -218,7 +258,8 @@ class Ground:
             if line.startswith("worktree ")
         ]
         locks = [str(path) for path in (self.root / ".git").rglob("*.lock")]
-        status = ["status", "--porcelain", "--untracked-files=all"]
+        # What was being written when somebody died has another name until it is whole.
+        status = ["status", "--porcelain", "--untracked-files=all", "--", ".", ":!*.tug-*.tmp"]
         return {
             "refs": git("for-each-ref", "--format=%(refname) %(objectname)"),
             "trees": git("worktree", "list", "--porcelain"),
@@ -248,7 +289,8 @@ class Try:
         first, second = self.once.envelope["data"], self.twice.envelope["data"]
         if self.twice.status:
             return set(self.twice.codes)
-        return {key for key in {*first, *second} if first.get(key) != second.get(key)}
+        every = {*first, *second} - {"start_up_ms"}
+        return {key for key in every if first.get(key) != second.get(key)}
 
     def traces(self) -> set[str]:
         """What a second run has changed."""
@@ -270,13 +312,18 @@ class Try:
             raise Broken(f"{where}: half of it is there\n{_apart(left, self.before)}")
         again = self.ground.run(self.case)
         now = self.ground.picture(self.case)
+        if now not in (self.after, self.later) and self.case.mended:
+            self.ground.do("root", "doctor", "--fix")
+            now = self.ground.picture(self.case)
         if now not in (self.after, self.later):
             raise Broken(f"{where}: it ends otherwise\n{_apart(now, self.after)}")
-        if (again.status, again.envelope) not in self._answers():
+        if self._answer(again) not in map(self._answer, (self.once, self.twice)):
             raise Broken(f"{where}: it says {again.envelope}\nnot {self.once.envelope}")
 
-    def _answers(self) -> list[tuple[int, dict]]:
-        return [(each.status, each.envelope) for each in (self.once, self.twice)]
+    def _answer(self, said: Said) -> object:
+        """What it says; whoever is more than a transaction also tells how far it had come."""
+        errors = [code for code in said.codes if code.startswith("E")]
+        return said.status, errors if self.case.git else said.envelope
 
 
 def _apart(one: dict[str, str], other: dict[str, str]) -> str:

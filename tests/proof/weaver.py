@@ -11,11 +11,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from weave_deeds import BY_NAME, Hand
+
 from tugtool import state
 from tugtool.errors import TugError
 from tugtool.state import claiming
 from tugtool.store import linked, queue, sql
-from weave_deeds import BY_NAME, Hand
 
 
 class Borders:

@@ -12,13 +12,13 @@ from tugtool.state import record
 from tugtool.state_errors import StateError
 from tugtool.store import sql, sql_git
 from tugtool.worktree import leftover, naming, proof, submodules, survey
+from tugtool.worktree.survey import Tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tugtool.repository import Repository
     from tugtool.store import Store
     from tugtool.worktree.proof import Look
-    from tugtool.worktree.survey import Tree
 
     Data = dict[str, object]
 
@@ -53,11 +53,9 @@ def finish_deletion(repo: Repository, store: Store, tree: Tree) -> None:
 
 def go_on(repo: Repository, store: Store, owner: str, *, cwd: str) -> None:
     """Finish a removal that was stopped, unless something is in the way; under the lock."""
-    tree = next((tree for tree in survey.trees(repo, store) if tree.owner == owner), None)
+    tree = next((tree for tree in _every(repo, store) if tree.owner == owner), None)
     if tree is None:
-        # Its row went last; only the intent is left.
-        with store.write("") as tx:
-            tx.run(sql_git.DROP_INTENT, kind="remove", path=owner)
+        # Somebody else has finished it.
         return
     seen = proof.look(repo, store, tree, cwd=cwd)
     reasons = seen.reasons(force=False)
@@ -66,13 +64,25 @@ def go_on(repo: Repository, store: Store, owner: str, *, cwd: str) -> None:
     Removing(repo, store, tree, seen, force=False).run()
 
 
+def _every(repo: Repository, store: Store) -> list[Tree]:
+    """Every worktree; also where nothing but the intent to remove it is left to tell of it."""
+    known = survey.trees(repo, store)
+    owners = {tree.owner for tree in known}
+    if not store.exists():
+        return known
+    with store.read() as tx:
+        paths = [str(row["worktree"]) for row in tx.all(sql_git.INTENTS, kind="remove")]
+    gone = [path for path in paths if path not in owners and not survey.is_dash(path, None)]
+    return [*known, *(Tree(path, None, None) for path in gone)]
+
+
 def _named(repo: Repository, store: Store, name: str, cwd: str) -> Tree:
     """The worktree that a path, a directory's name or a branch means."""
     path = os.path.realpath(os.path.join(cwd, name))
     if path == repo.root:
         raise NotRemoved(path, reasons=["it is the main worktree"])
     _refuse_dash(repo, name, path)
-    known = survey.trees(repo, store)
+    known = _every(repo, store)
     by_path = [tree for tree in known if path == tree.path]
     found = by_path or [tree for tree in known if name in (tree.name, tree.branch, tree.owner)]
     if len(found) == 1:
