@@ -139,7 +139,7 @@ def hold(words: list[str], done: Result) -> None:
     assert done.out.isascii(), told
     for each in done.out.splitlines():
         envelope = json.loads(each)
-        if "schema_version" in envelope:
+        if "command" in envelope:
             hold_against_schemas(envelope)
             assert (envelope["status"] == "ok") == (done.status == 0), told
     assert done.out.count("\n") == 1 or words[:2] == ["state", "export"], told
