@@ -133,7 +133,8 @@ def hold(words: list[str], done: Result) -> None:
     assert "Traceback" not in done.out + done.err, told
     harmless(done.err, told)
     if not parse.wants_json(words):
-        harmless(done.out, told)
+        # A tab between a word and what it means is how shells want it.
+        harmless(done.out.replace("\t", " ") if words[0] == "complete-words" else done.out, told)
         assert done.status == 0 or done.err or done.out, told
         return
     assert done.out.isascii(), told
