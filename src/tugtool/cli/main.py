@@ -146,4 +146,6 @@ def _refuse(error: TugError, call: Call, as_json: bool) -> int:
 def _traceback() -> None:
     import traceback
 
-    output.mention(traceback.format_exc())
+    # An error quotes what people wrote.
+    lines = traceback.format_exc().split("\n")
+    output.mention("\n".join(output.clean(line) for line in lines))
