@@ -1,9 +1,9 @@
 """Claims inside one process: how their cost grows with the plan, and against other queues.
 
-Run by `state.py` with the interpreter of its fresh installation; prints one JSON value.
+Run by `startup.py` and `growth.py` with the interpreter of its fresh installation; prints one JSON value.
 
     python bench/claims.py prepare REPOSITORY COUNT
-    python bench/claims.py flat SHAPE SMALL BIG [--linear]
+    python bench/claims.py sizes SHAPE SIZE,SIZE,... ROUNDS [--linear]
     python bench/claims.py drain COUNT
     python bench/claims.py peers COUNT
 """
@@ -29,9 +29,8 @@ from tugtool.store.sqlite import SqliteStore
 PLAN = ".tugtool/tugplan-bench.md"
 COPY = PlanCopy(PLAN, "hash")
 #: Commands of whoever holds a step; each is measured on steps of its own.
-HOLDERS = ("start", "heartbeat", "update", "complete")
+HOLDERS = ("start", "heartbeat", "update", "complete", "release")
 WORKTREE = "bench-worktree"
-PAIRS = 60
 
 
 def prepare(repository: str, count: str) -> int:
@@ -62,18 +61,45 @@ def copy_of(repository: str) -> PlanCopy:
     return PlanCopy(str(path), fingerprint.of(path.read_bytes()))
 
 
-def flat(shape: str, small: str, big: str, fault: str = "") -> float:
-    """CPU time of a claim in a big plan, as a multiple of one in a small plan."""
+def sizes(shape: str, listed: str, rounds: str, fault: str = "") -> dict[str, object]:
+    """For each size CPU microseconds of a claim and pairs per second of wall time."""
     with tempfile.TemporaryDirectory(prefix="tugtool-claims-") as name:
-        stores = [_store(Path(name) / size, shape, int(size)) for size in (small, big)]
-        if fault:
-            for store in stores:
-                _make_linear(store)
-        times: list[list[float]] = [[], []]
-        for n in range(PAIRS):
-            for store, row in zip(stores, times, strict=True):
-                row.append(_pair(store, n))
-        return statistics.median(times[1]) / statistics.median(times[0])
+        fields = {int(size): _Field(Path(name), shape, int(size)) for size in listed.split(",")}
+        for _ in range(int(rounds)):
+            for field in fields.values():
+                field.turn(fault)
+        return {str(size): field.found() for size, field in fields.items()}
+
+
+class _Field:
+    """Plans of one size, each carried out until it is done; then comes the next."""
+
+    def __init__(self, place: Path, shape: str, size: int) -> None:
+        self._place, self._shape, self._size = place, shape, size
+        self._store: SqliteStore | None = None
+        self._done = self._plans = 0
+        self._costs: list[float] = []
+        self._wall: list[float] = []
+
+    def turn(self, fault: str) -> None:
+        if self._store is None or self._done == self._size:
+            directory = self._place / f"{self._size}-{self._plans}"
+            self._store, self._done = _store(directory, self._shape, self._size), 0
+            self._plans += 1
+            if fault:
+                _make_linear(self._store)
+            if self._size > 1:
+                # What is read for the first time in a process costs once, not at every claim.
+                _pair(self._store, self._done)
+                self._done += 1
+        begun = time.perf_counter()
+        self._costs.append(_pair(self._store, self._done))
+        self._wall.append(time.perf_counter() - begun)
+        self._done += 1
+
+    def found(self) -> dict[str, float]:
+        rate = 1 / statistics.median(self._wall)
+        return {"claim": statistics.median(self._costs), "rate": rate}
 
 
 def _store(directory: Path, shape: str, total: int) -> SqliteStore:
@@ -82,6 +108,12 @@ def _store(directory: Path, shape: str, total: int) -> SqliteStore:
     parsed = parser.parse(shapes.plan(shape, total))
     state.init(store, PLAN, parsed, text="", hash="hash")
     return store
+
+
+def unsynced(store: SqliteStore) -> None:
+    """Let this process not wait for the disk."""
+    assert store._writer is not None
+    store._writer.execute("pragma synchronous = off")
 
 
 def _make_linear(store: SqliteStore) -> None:
@@ -104,6 +136,8 @@ def drain(count: str) -> float:
     """CPU seconds for claiming and completing a whole chain."""
     with tempfile.TemporaryDirectory(prefix="tugtool-claims-") as name:
         store = _store(Path(name) / "chain", "chain", int(count))
+        # What counts is the work; waiting for the disk so often would only take long.
+        unsynced(store)
         begun = time.process_time()
         for n in range(int(count)):
             _pair(store, n)
