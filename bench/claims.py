@@ -1,6 +1,6 @@
 """Claims inside one process: how their cost grows with the plan, and against other queues.
 
-Run by `startup.py` and `growth.py` with the interpreter of its fresh installation; prints one JSON value.
+Run by `startup.py` and `growth.py` with the interpreter of their installation; prints one JSON value.
 
     python bench/claims.py prepare REPOSITORY COUNT
     python bench/claims.py sizes SHAPE SIZE,SIZE,... ROUNDS [--linear]
