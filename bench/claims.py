@@ -1,10 +1,11 @@
 """Claims inside one process: how their cost grows with the plan, and against other queues.
 
-Run by `startup.py` and `growth.py` with the interpreter of their installation; prints one JSON value.
+Run by `startup.py` and `growth.py` with the installed interpreter; prints one JSON value.
 
     python bench/claims.py prepare REPOSITORY COUNT
     python bench/claims.py sizes SHAPE SIZE,SIZE,... ROUNDS [--linear]
     python bench/claims.py drain COUNT
+    python bench/claims.py beat REPOSITORY COUNT
     python bench/claims.py peers COUNT
 """
 
@@ -45,6 +46,19 @@ def prepare(repository: str, count: str) -> int:
             state.update(store, PLAN, f"step-{n}", done, owner=owner, copy=copy)
     # Not closed: commands leave the log as it is, too.
     return n
+
+
+def beat(repository: str, count: str) -> int:
+    """Claim a step and give it back, again and again; three events each time."""
+    copy = copy_of(repository)
+    store = open_store(f"sqlite://{repository}/.tugtool/state.db")
+    unsynced(store)
+    request = Request("beater", max_attempts=10**9)
+    for _ in range(int(count)):
+        anchor = str(state.claim(store, PLAN, request, copy=copy)["anchor"])
+        state.start(store, PLAN, anchor, owner="beater")
+        state.release(store, PLAN, anchor, owner="beater")
+    return int(count)
 
 
 def finish(store: SqliteStore, copy: PlanCopy) -> None:
@@ -112,6 +126,9 @@ def _store(directory: Path, shape: str, total: int) -> SqliteStore:
 
 def unsynced(store: SqliteStore) -> None:
     """Let this process not wait for the disk."""
+    if store._writer is None:
+        with store.write(PLAN) as tx:
+            tx.all(sql.PLANS)
     assert store._writer is not None
     store._writer.execute("pragma synchronous = off")
 
