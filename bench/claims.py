@@ -6,6 +6,7 @@ Run by `startup.py` and `growth.py` with the installed interpreter; prints one J
     python bench/claims.py sizes SHAPE SIZE,SIZE,... ROUNDS [--linear]
     python bench/claims.py drain COUNT
     python bench/claims.py beat REPOSITORY COUNT
+    python bench/claims.py wear COUNT [--reader]
     python bench/claims.py peers COUNT
 """
 
@@ -48,17 +49,79 @@ def prepare(repository: str, count: str) -> int:
     return n
 
 
-def beat(repository: str, count: str) -> int:
-    """Claim a step and give it back, again and again; three events each time."""
+def beat(repository: str, count: str) -> dict[str, float]:
+    """Claim a step and give it back, again and again, three events each time; from when to when."""
     copy = copy_of(repository)
     store = open_store(f"sqlite://{repository}/.tugtool/state.db")
     unsynced(store)
     request = Request("beater", max_attempts=10**9)
+    begun = time.perf_counter()
     for _ in range(int(count)):
         anchor = str(state.claim(store, PLAN, request, copy=copy)["anchor"])
         state.start(store, PLAN, anchor, owner="beater")
         state.release(store, PLAN, anchor, owner="beater")
-    return int(count)
+    return {"begun": begun, "ended": time.perf_counter()}
+
+
+def wear(count: str, fault: str = "") -> dict[str, object]:
+    """Sizes and costs over so many operations on one plan, and what is left in the end."""
+    with tempfile.TemporaryDirectory(prefix="tugtool-claims-") as name:
+        place = Path(name)
+        (place / "copies").mkdir()
+        store = _store(place / "worn", "free", 100, copies=str(place / "copies"))
+        reader = store._opened("ro") if fault else None
+        if reader is not None:
+            # It looks once and never goes: what it sees must be kept for it.
+            reader.execute("begin").execute("select * from plans").fetchone()
+        unsynced(store)
+        total, samples, costs = int(count), [_sizes(store, 0)], list[float]()
+        for part in range(20):
+            begun = time.process_time()
+            for _ in range(total // 100):
+                _round(store)
+            costs.append((time.process_time() - begun) / (total // 20) * 1e6)
+            samples.append(_sizes(store, (part + 1) * total // 20))
+        early, late = statistics.median(costs[:2]), statistics.median(costs[-2:])
+        return {"samples": samples, "early": early, "late": late, **_left(store, place)}
+
+
+def _round(store: SqliteStore) -> None:
+    """Five operations."""
+    owner, copy = "wearer", COPY
+    anchor = str(state.claim(store, PLAN, Request(owner, max_attempts=10**9), copy=copy)["anchor"])
+    state.start(store, PLAN, anchor, owner=owner)
+    state.heartbeat(store, PLAN, anchor, owner=owner)
+    begun = [{"kind": "task", "ordinal": 0, "status": "in_progress"}]
+    state.update(store, PLAN, anchor, begun, owner=owner, copy=copy)
+    state.release(store, PLAN, anchor, owner=owner)
+
+
+def _sizes(store: SqliteStore, operations: int) -> dict[str, int]:
+    log = Path(f"{store.path}-wal")
+    return {
+        "operations": operations,
+        "database": store.size(),
+        "log": log.stat().st_size if log.exists() else 0,
+    }
+
+
+def _left(store: SqliteStore, place: Path) -> dict[str, object]:
+    """Whether it is whole, how large its backups are, and what pruning leaves."""
+    backup = Path(str(store.backup))
+    found: dict[str, object] = {"sound": store.is_sound()}
+    for key in ("backup", "backup_after_prune"):
+        if backup.exists():
+            backup.unlink()
+        assert store.back_up() is None
+        found[key] = backup.stat().st_size
+        if key == "backup":
+            found["backup_sound"] = open_store(f"sqlite://{backup}").is_sound()
+            pruned = state.prune(store, where=lambda keys: {}, directory=str(place))
+            found["export"] = Path(str(pruned["exported_to"])).stat().st_size
+    with store.read() as tx:
+        pages, free = tx.value("pragma page_count"), tx.value("pragma freelist_count")
+        found["used_after_prune"] = (pages - free) * tx.value("pragma page_size")
+    return found
 
 
 def finish(store: SqliteStore, copy: PlanCopy) -> None:
@@ -116,9 +179,9 @@ class _Field:
         return {"claim": statistics.median(self._costs), "rate": rate}
 
 
-def _store(directory: Path, shape: str, total: int) -> SqliteStore:
+def _store(directory: Path, shape: str, total: int, copies: str | None = None) -> SqliteStore:
     directory.mkdir()
-    store = open_store(f"sqlite://{directory}/state.db")
+    store = open_store(f"sqlite://{directory}/state.db", copies=copies)
     parsed = parser.parse(shapes.plan(shape, total))
     state.init(store, PLAN, parsed, text="", hash="hash")
     return store

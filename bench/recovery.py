@@ -131,8 +131,8 @@ def _lease(bench: Bench) -> float:
     """Seconds from the claim of a lost holder until a waiting one gets its step."""
     path = _path(bench, "lease")
     begun = time.perf_counter()
-    assert _claim(bench, path, "first", "--lease-duration", f"{LEASE_SECONDS}s")[0]
-    assert _claim(bench, path, "second", "--wait", "60s")[0]
+    assert _claim(bench, path, "first", "--lease-duration", str(LEASE_SECONDS))[0]
+    assert _claim(bench, path, "second", "--wait", "60")[0]
     return time.perf_counter() - begun
 
 
