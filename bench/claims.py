@@ -1,4 +1,4 @@
-"""Claims inside one process: how their cost grows with the plan, and against other queues.
+"""Claims inside one process: how their cost grows with the plan, and what many leave behind.
 
 Run by `startup.py` and `growth.py` with the installed interpreter; prints one JSON value.
 
@@ -7,7 +7,6 @@ Run by `startup.py` and `growth.py` with the installed interpreter; prints one J
     python bench/claims.py drain COUNT
     python bench/claims.py beat REPOSITORY COUNT
     python bench/claims.py wear COUNT [--reader]
-    python bench/claims.py peers COUNT
 """
 
 import json
@@ -16,7 +15,6 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import shapes
@@ -222,76 +220,6 @@ def drain(count: str) -> float:
         for n in range(int(count)):
             _pair(store, n)
         return time.process_time() - begun
-
-
-def peers(count: str) -> dict[str, object]:
-    """Jobs a second, one worker: fetch and finish; None for what is not installed."""
-    rates: dict[str, object] = {}
-    for name, make in (("tugtool", _ours), ("huey", _huey), ("litequeue", _litequeue)):
-        rates[name] = _rate(make, int(count))
-    rates["persist-queue"] = _rate(_persist, int(count))
-    return rates
-
-
-def _rate(make: Callable[[Path, int], Callable[[], None]], count: int) -> float | None:
-    with tempfile.TemporaryDirectory(prefix="tugtool-claims-") as name:
-        try:
-            job = make(Path(name), count)
-        except ImportError:
-            return None
-        begun = time.perf_counter()
-        for _ in range(count):
-            job()
-        return count / (time.perf_counter() - begun)
-
-
-def _ours(place: Path, count: int) -> Callable[[], None]:
-    store = _store(place / "ours", "free", count)
-    numbers = iter(range(count))
-
-    def job() -> None:
-        _pair(store, next(numbers))
-
-    return job
-
-
-def _huey(place: Path, count: int) -> Callable[[], None]:
-    from huey.storage import SqliteStorage
-
-    storage = SqliteStorage(filename=str(place / "huey.db"), fsync=True)
-    for n in range(count):
-        storage.enqueue(b"job %d" % n)
-
-    def job() -> None:
-        assert storage.dequeue()
-
-    return job
-
-
-def _litequeue(place: Path, count: int) -> Callable[[], None]:
-    from litequeue import LiteQueue
-
-    queue = LiteQueue(str(place / "lite.db"))
-    for n in range(count):
-        queue.put(f"job {n}")
-
-    def job() -> None:
-        queue.done(queue.pop().message_id)
-
-    return job
-
-
-def _persist(place: Path, count: int) -> Callable[[], None]:
-    from persistqueue import SQLiteAckQueue
-
-    queue = SQLiteAckQueue(str(place / "persist"), auto_commit=True)
-    for n in range(count):
-        queue.put(f"job {n}")
-
-    def job() -> None:
-        queue.ack(queue.get())
-
-    return job
 
 
 if __name__ == "__main__":

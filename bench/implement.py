@@ -94,7 +94,7 @@ step.carry_out = restless
 """
 NOTE = (
     f"{WORKERS} workers, {STEPS} steps, agents that sleep for 50 ms, two per step. Busy: how near "
-    "it comes to the best order of the same steps. Agents: the same if only the agents' sleep counts "
+    "it comes to the best order of the same steps. Agents: the same if only their sleep counts "
     "as work; beside it what bare git and threads reach without any state (the floor), which "
     "depends on how many cores share git's work. CPU of a run beside the floor's."
 )

@@ -3,7 +3,8 @@
     python bench/run.py [--quick] [ONLY ...]
 
 Prints what each one says. At the end what they found is in `bench/results/ours.json`, unless it
-was a quick or partial run; `report.py` makes the page of it. Exit status 1 if any gate is broken.
+was a quick run; of a partial run only that part is new. `report.py` makes the page of it. Exit
+status 1 if any gate is broken.
 """
 
 import argparse
@@ -31,7 +32,7 @@ BENCHES = (
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="a smoke run; nothing is written")
+    parser.add_argument("--quick", action="store_true", help="a smoke run that writes nothing")
     parser.add_argument("only", nargs="*", metavar="ONLY", choices=[*BENCHES, []])
     options = parser.parse_args()
     chosen = options.only or BENCHES
@@ -42,8 +43,8 @@ def main() -> int:
         found = [_one(bench, place, binaries, quick=options.quick) for bench in chosen]
         versions = _versions(binaries)
     broken = [bench for bench, (status, _) in zip(chosen, found, strict=True) if status]
-    if not options.quick and not options.only:
-        _gather([each for _, each in found], versions)
+    if not options.quick:
+        _gather({bench: each for bench, (_, each) in zip(chosen, found, strict=True)}, versions)
     print(f"\nbroken: {', '.join(broken)}" if broken else "\nall benchmarks: every gate is kept")
     return int(bool(broken))
 
@@ -55,7 +56,9 @@ def _one(bench: str, place: Path, binaries: Path, *, quick: bool) -> tuple[int, 
     argv += ["--quick"] if quick else []
     done = subprocess.run(argv, env={**os.environ, harness.SHARED: str(binaries)})
     print(f"({time.monotonic() - begun:.0f} s)", flush=True)
-    return done.returncode, json.loads(results.read_text()) if results.exists() else {}
+    # One that fell over has found nothing, and what was found before must not stay in its place.
+    nothing: dict[str, Any] = {"figures": {}, "tables": [], "plots": []}
+    return done.returncode, json.loads(results.read_text()) if results.exists() else nothing
 
 
 def _versions(binaries: Path) -> dict[str, object]:
@@ -65,14 +68,23 @@ def _versions(binaries: Path) -> dict[str, object]:
     return {**found, "kernel": kernel, "cpus": os.cpu_count()}
 
 
-def _gather(found: list[dict[str, Any]], versions: dict[str, object]) -> None:
-    whole: dict[str, Any] = {
+def _gather(found: dict[str, dict[str, Any]], versions: dict[str, object]) -> None:
+    """Write down what was found; of what was not measured this time, what was found before."""
+    before = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    kept: dict[str, list[dict[str, Any]]] = {}
+    for kind in ("tables", "plots"):
+        own = [{"from": bench, **each} for bench, part in found.items() for each in part[kind]]
+        old = [each for each in before.get(kind, []) if each["from"] not in found]
+        kept[kind] = sorted(own + old, key=lambda each: BENCHES.index(each["from"]))
+    figures = before.get("figures", {})
+    for part in found.values():
+        figures |= part["figures"]
+    whole = {
         "made_by": "make bench",
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "versions": versions,
-        "figures": {key: value for each in found for key, value in each.get("figures", {}).items()},
-        "tables": [table for each in found for table in each.get("tables", [])],
-        "plots": [plot for each in found for plot in each.get("plots", [])],
+        "figures": figures,
+        **kept,
     }
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n")
