@@ -18,6 +18,8 @@ PLOTS = report.PAGE.parent / "plots"
 GREY = "#7d8590"
 #: Told apart on white and on black, and by those who do not see red or green.
 COLOURS = ("#2f81f7", "#e3742f", "#8a63d2", "#1a9e8f", "#c9549b", "#9a8a1d")
+#: Where the largest is so many times the smallest, a scale of its own is needed to see both.
+WIDE = 20
 STYLE = {
     "svg.hashsalt": "tugtool",
     "svg.fonttype": "none",
@@ -63,9 +65,12 @@ def _lines(axes: Any, plot: dict[str, Any]) -> None:
     axes.set_ylabel(plot["y"])
     if plot["log"]:
         axes.set_xscale("log")
+    heights = [y for each in plot["series"] for y in each["y"]]
+    if plot["log"] and min(heights) > 0 and max(heights) / min(heights) > WIDE:
         axes.set_yscale("log")
-    if not plot["log"] or max(max(each["y"]) for each in plot["series"]) < 5000:
-        axes.set_ylim(bottom=None if plot["log"] else 0)
+    else:
+        # What is nearly the same should look so.
+        axes.set_ylim(bottom=0)
 
 
 def _bars(axes: Any, plot: dict[str, Any]) -> None:

@@ -30,10 +30,6 @@ else the machine did meanwhile hits both alike. CPU times are those of whole pro
 system, of an installed and compiled package; medians unless it says otherwise. A *gate* is a
 promise: `make bench` fails when it is broken. A *target* is what we want.
 """
-BUDGETS = """\
-## The budgets
-
-"""
 PEERS = """\
 ## Beside other tools
 
@@ -55,10 +51,10 @@ def load(name: str) -> dict[str, Any]:
 
 def page(ours: dict[str, Any], peers: dict[str, Any]) -> str:
     """The whole page."""
-    parts = [_headed(INTRODUCTION, ours), BUDGETS, _budgets(ours["figures"])]
-    parts += ["\n## What was measured\n", *_tables(ours)]
-    parts += [_headed(PEERS, peers), *_tables(peers)] if peers else [f"\n{NO_PEERS}"]
-    return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+    parts = [_headed(INTRODUCTION, ours), "## The budgets", _budgets(ours["figures"])]
+    parts += ["## What was measured", *_tables(ours)]
+    parts += [_headed(PEERS, peers), *_tables(peers)] if peers else [NO_PEERS]
+    return "\n".join(part.strip("\n") + "\n" for part in parts)
 
 
 def _headed(text: str, found: dict[str, Any]) -> str:
@@ -91,23 +87,23 @@ def verdict(budget: budgets.Published, value: float | None) -> str:
 def _tables(found: dict[str, Any]) -> Iterator[str]:
     plots = {plot["id"]: plot for plot in found.get("plots", [])}
     for table in found["tables"]:
-        yield f"\n### {table['title']}\n\n{table['note']}\n"
-        yield "\n" + _table(table["columns"], table["rows"])
+        yield f"### {table['title']}\n\n{table['note']}"
+        yield _table(table["columns"], table["rows"])
         if better := table.get("better"):
-            yield f"\n{better}\n"
+            yield str(better)
         if plot := plots.pop(table["id"], None):
             yield _picture(plot)
     yield from map(_picture, plots.values())
 
 
 def _picture(plot: dict[str, Any]) -> str:
-    return f"\n![{plot['title']}](plots/{plot['id']}.svg)\n"
+    return f"![{plot['title']}](plots/{plot['id']}.svg)"
 
 
 def _table(columns: Any, rows: Any) -> str:
     lines = ["| " + " | ".join(_cell(cell) for cell in row) + " |" for row in (columns, *rows)]
     lines.insert(1, "|" + "---|" * len(columns))
-    return "\n".join(line.replace("  ", " ") for line in lines) + "\n"
+    return "\n".join(line.replace("  ", " ") for line in lines)
 
 
 def _cell(cell: object) -> str:
