@@ -7,10 +7,12 @@ MINUTES ?= 10
 SEED ?=
 ONLY ?=
 CLIENTS := .clients
+BENCH := .bench
+QUICK ?=
 
 include clients/versions.mk
 
-.PHONY: help demo test proof check fix docs bench clients clean
+.PHONY: help demo test proof check fix docs bench report clients clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -38,23 +40,19 @@ docs: $(VENV)/development ## Write the generated pages of docs/ and tugplug/ ane
 	@$(BIN)/python scripts/reference.py
 	@$(BIN)/python scripts/plugin.py
 
-bench: $(VENV)/runtime ## Measure an installed, compiled package against its budgets.
-	@$(BIN)/python bench/startup.py
-	@$(BIN)/python bench/state.py
-	@$(BIN)/python bench/commit.py
-	@$(BIN)/python bench/parser.py
-	@$(BIN)/python bench/look.py
-	@$(BIN)/python bench/reconcile.py
-	@$(BIN)/python bench/doctor.py
-	@$(BIN)/python bench/implement.py
-	@$(BIN)/python bench/hook.py
+bench: $(VENV)/runtime $(BENCH)/installed ## Measure an installed, compiled package against its budgets; QUICK=1 for less.
+	@$(BIN)/python bench/run.py $(if $(QUICK),--quick); status=$$?; $(MAKE) --no-print-directory report; exit $$status
+
+report: $(VENV)/runtime $(BENCH)/installed ## Write docs/performance.md anew from bench/results.
+	@$(BIN)/python bench/report.py
+	@$(BENCH)/bin/python bench/plots.py
 
 clients: $(VENV)/development $(CLIENTS)/installed ## Try the plugin with the real agent clients; needs npm.
 	@$(CLIENTS)/python/bin/python -m pip install --quiet --disable-pip-version-check .
 	@$(BIN)/python -m pytest clients -vv
 
 clean: ## Remove everything that was built.
-	rm -rf $(VENV) $(CLIENTS) .cache .hypothesis
+	rm -rf $(VENV) $(CLIENTS) $(BENCH) .cache .hypothesis
 
 $(VENV)/runtime: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -69,6 +67,11 @@ $(VENV)/runtime: pyproject.toml
 
 $(VENV)/development: $(VENV)/runtime requirements-dev.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
+	@touch $@
+
+$(BENCH)/installed: bench/requirements.txt
+	@$(PYTHON) -m venv $(BENCH)
+	@$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --requirement bench/requirements.txt
 	@touch $@
 
 $(CLIENTS)/installed: clients/versions.mk

@@ -1,11 +1,12 @@
-"""Claims inside one process: how their cost grows with the plan, and against other queues.
+"""Claims inside one process: how their cost grows with the plan, and what many leave behind.
 
-Run by `state.py` with the interpreter of its fresh installation; prints one JSON value.
+Run by `startup.py` and `growth.py` with the installed interpreter; prints one JSON value.
 
     python bench/claims.py prepare REPOSITORY COUNT
-    python bench/claims.py flat SHAPE SMALL BIG [--linear]
+    python bench/claims.py sizes SHAPE SIZE,SIZE,... ROUNDS [--linear]
     python bench/claims.py drain COUNT
-    python bench/claims.py peers COUNT
+    python bench/claims.py beat REPOSITORY COUNT
+    python bench/claims.py wear COUNT [--reader]
 """
 
 import json
@@ -14,7 +15,6 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import shapes
@@ -29,9 +29,8 @@ from tugtool.store.sqlite import SqliteStore
 PLAN = ".tugtool/tugplan-bench.md"
 COPY = PlanCopy(PLAN, "hash")
 #: Commands of whoever holds a step; each is measured on steps of its own.
-HOLDERS = ("start", "heartbeat", "update", "complete")
+HOLDERS = ("start", "heartbeat", "update", "complete", "release")
 WORKTREE = "bench-worktree"
-PAIRS = 60
 
 
 def prepare(repository: str, count: str) -> int:
@@ -48,6 +47,81 @@ def prepare(repository: str, count: str) -> int:
     return n
 
 
+def beat(repository: str, count: str) -> dict[str, float]:
+    """Claim a step and give it back, again and again, three events each time; from when to when."""
+    copy = copy_of(repository)
+    store = open_store(f"sqlite://{repository}/.tugtool/state.db")
+    unsynced(store)
+    request = Request("beater", max_attempts=10**9)
+    begun = time.perf_counter()
+    for _ in range(int(count)):
+        anchor = str(state.claim(store, PLAN, request, copy=copy)["anchor"])
+        state.start(store, PLAN, anchor, owner="beater")
+        state.release(store, PLAN, anchor, owner="beater")
+    return {"begun": begun, "ended": time.perf_counter()}
+
+
+def wear(count: str, fault: str = "") -> dict[str, object]:
+    """Sizes and costs over so many operations on one plan, and what is left in the end."""
+    with tempfile.TemporaryDirectory(prefix="tugtool-claims-") as name:
+        place = Path(name)
+        (place / "copies").mkdir()
+        store = _store(place / "worn", "free", 100, copies=str(place / "copies"))
+        reader = store._opened("ro") if fault else None
+        if reader is not None:
+            # It looks once and never goes: what it sees must be kept for it.
+            reader.execute("begin").execute("select * from plans").fetchone()
+        unsynced(store)
+        total, samples, costs = int(count), [_sizes(store, 0)], list[float]()
+        for part in range(20):
+            begun = time.process_time()
+            for _ in range(total // 100):
+                _round(store)
+            costs.append((time.process_time() - begun) / (total // 20) * 1e6)
+            samples.append(_sizes(store, (part + 1) * total // 20))
+        early, late = statistics.median(costs[:2]), statistics.median(costs[-2:])
+        return {"samples": samples, "early": early, "late": late, **_left(store, place)}
+
+
+def _round(store: SqliteStore) -> None:
+    """Five operations."""
+    owner, copy = "wearer", COPY
+    anchor = str(state.claim(store, PLAN, Request(owner, max_attempts=10**9), copy=copy)["anchor"])
+    state.start(store, PLAN, anchor, owner=owner)
+    state.heartbeat(store, PLAN, anchor, owner=owner)
+    begun = [{"kind": "task", "ordinal": 0, "status": "in_progress"}]
+    state.update(store, PLAN, anchor, begun, owner=owner, copy=copy)
+    state.release(store, PLAN, anchor, owner=owner)
+
+
+def _sizes(store: SqliteStore, operations: int) -> dict[str, int]:
+    log = Path(f"{store.path}-wal")
+    return {
+        "operations": operations,
+        "database": store.size(),
+        "log": log.stat().st_size if log.exists() else 0,
+    }
+
+
+def _left(store: SqliteStore, place: Path) -> dict[str, object]:
+    """Whether it is whole, how large its backups are, and what pruning leaves."""
+    backup = Path(str(store.backup))
+    found: dict[str, object] = {"sound": store.is_sound()}
+    for key in ("backup", "backup_after_prune"):
+        if backup.exists():
+            backup.unlink()
+        assert store.back_up() is None
+        found[key] = backup.stat().st_size
+        if key == "backup":
+            found["backup_sound"] = open_store(f"sqlite://{backup}").is_sound()
+            pruned = state.prune(store, where=lambda keys: {}, directory=str(place))
+            found["export"] = Path(str(pruned["exported_to"])).stat().st_size
+    with store.read() as tx:
+        pages, free = tx.value("pragma page_count"), tx.value("pragma freelist_count")
+        found["used_after_prune"] = (pages - free) * tx.value("pragma page_size")
+    return found
+
+
 def finish(store: SqliteStore, copy: PlanCopy) -> None:
     """Complete whatever is held, so that the next claim finds the next step."""
     with store.read(PLAN) as tx:
@@ -62,26 +136,62 @@ def copy_of(repository: str) -> PlanCopy:
     return PlanCopy(str(path), fingerprint.of(path.read_bytes()))
 
 
-def flat(shape: str, small: str, big: str, fault: str = "") -> float:
-    """CPU time of a claim in a big plan, as a multiple of one in a small plan."""
+def sizes(shape: str, listed: str, rounds: str, fault: str = "") -> dict[str, object]:
+    """For each size CPU microseconds of a claim and pairs per second of wall time."""
     with tempfile.TemporaryDirectory(prefix="tugtool-claims-") as name:
-        stores = [_store(Path(name) / size, shape, int(size)) for size in (small, big)]
-        if fault:
-            for store in stores:
-                _make_linear(store)
-        times: list[list[float]] = [[], []]
-        for n in range(PAIRS):
-            for store, row in zip(stores, times, strict=True):
-                row.append(_pair(store, n))
-        return statistics.median(times[1]) / statistics.median(times[0])
+        fields = {int(size): _Field(Path(name), shape, int(size)) for size in listed.split(",")}
+        for _ in range(int(rounds)):
+            for field in fields.values():
+                field.turn(fault)
+        return {str(size): field.found() for size, field in fields.items()}
 
 
-def _store(directory: Path, shape: str, total: int) -> SqliteStore:
+class _Field:
+    """Plans of one size, each carried out until it is done; then comes the next."""
+
+    def __init__(self, place: Path, shape: str, size: int) -> None:
+        self._place, self._shape, self._size = place, shape, size
+        self._store: SqliteStore | None = None
+        self._done = self._plans = 0
+        self._costs: list[float] = []
+        self._wall: list[float] = []
+
+    def turn(self, fault: str) -> None:
+        if self._store is None or self._done == self._size:
+            directory = self._place / f"{self._size}-{self._plans}"
+            self._store, self._done = _store(directory, self._shape, self._size), 0
+            self._plans += 1
+            if fault:
+                _make_linear(self._store)
+            if self._size > 1:
+                # What is read for the first time in a process costs once, not at every claim.
+                _pair(self._store, self._done)
+                self._done += 1
+        begun = time.perf_counter()
+        self._costs.append(_pair(self._store, self._done))
+        self._wall.append(time.perf_counter() - begun)
+        self._done += 1
+
+    def found(self) -> dict[str, float]:
+        rate = 1 / statistics.median(self._wall)
+        return {"claim": statistics.median(self._costs), "rate": rate}
+
+
+def _store(directory: Path, shape: str, total: int, copies: str | None = None) -> SqliteStore:
     directory.mkdir()
-    store = open_store(f"sqlite://{directory}/state.db")
+    store = open_store(f"sqlite://{directory}/state.db", copies=copies)
     parsed = parser.parse(shapes.plan(shape, total))
     state.init(store, PLAN, parsed, text="", hash="hash")
     return store
+
+
+def unsynced(store: SqliteStore) -> None:
+    """Let this process not wait for the disk."""
+    if store._writer is None:
+        with store.write(PLAN) as tx:
+            tx.all(sql.PLANS)
+    assert store._writer is not None
+    store._writer.execute("pragma synchronous = off")
 
 
 def _make_linear(store: SqliteStore) -> None:
@@ -104,80 +214,12 @@ def drain(count: str) -> float:
     """CPU seconds for claiming and completing a whole chain."""
     with tempfile.TemporaryDirectory(prefix="tugtool-claims-") as name:
         store = _store(Path(name) / "chain", "chain", int(count))
+        # What counts is the work; waiting for the disk so often would only take long.
+        unsynced(store)
         begun = time.process_time()
         for n in range(int(count)):
             _pair(store, n)
         return time.process_time() - begun
-
-
-def peers(count: str) -> dict[str, object]:
-    """Jobs a second, one worker: fetch and finish; None for what is not installed."""
-    rates: dict[str, object] = {}
-    for name, make in (("tugtool", _ours), ("huey", _huey), ("litequeue", _litequeue)):
-        rates[name] = _rate(make, int(count))
-    rates["persist-queue"] = _rate(_persist, int(count))
-    return rates
-
-
-def _rate(make: Callable[[Path, int], Callable[[], None]], count: int) -> float | None:
-    with tempfile.TemporaryDirectory(prefix="tugtool-claims-") as name:
-        try:
-            job = make(Path(name), count)
-        except ImportError:
-            return None
-        begun = time.perf_counter()
-        for _ in range(count):
-            job()
-        return count / (time.perf_counter() - begun)
-
-
-def _ours(place: Path, count: int) -> Callable[[], None]:
-    store = _store(place / "ours", "free", count)
-    numbers = iter(range(count))
-
-    def job() -> None:
-        _pair(store, next(numbers))
-
-    return job
-
-
-def _huey(place: Path, count: int) -> Callable[[], None]:
-    from huey.storage import SqliteStorage
-
-    storage = SqliteStorage(filename=str(place / "huey.db"), fsync=True)
-    for n in range(count):
-        storage.enqueue(b"job %d" % n)
-
-    def job() -> None:
-        assert storage.dequeue()
-
-    return job
-
-
-def _litequeue(place: Path, count: int) -> Callable[[], None]:
-    from litequeue import LiteQueue
-
-    queue = LiteQueue(str(place / "lite.db"))
-    for n in range(count):
-        queue.put(f"job {n}")
-
-    def job() -> None:
-        queue.done(queue.pop().message_id)
-
-    return job
-
-
-def _persist(place: Path, count: int) -> Callable[[], None]:
-    from persistqueue import SQLiteAckQueue
-
-    queue = SQLiteAckQueue(str(place / "persist"), auto_commit=True)
-    for n in range(count):
-        queue.put(f"job {n}")
-
-    def job() -> None:
-        queue.ack(queue.get())
-
-    return job
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What `tugcode commit` costs beside the same `git add` and `git commit` of a bare script.
 
-    python bench/commit.py [--rounds N] [--seed N] [--self-test]
+    python bench/commit.py [--quick] [--rounds N] [--seed N] [--self-test] [--results FILE]
 
 Both commit one changed file in a repository of fifty, each round anew, in the same run: CPU
 time of whole processes, the git they start included, as `harness.py` says. Exit status 1
@@ -8,10 +8,7 @@ if the budget is broken. `--self-test` plants an import that ours must not have,
 unless it is caught.
 """
 
-import argparse
 import os
-import random
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,6 +23,10 @@ from tugtool.store import open_store
 
 BUDGET = Budget(1.5, 1.6)
 FILES = 50
+NOTE = (
+    "CPU time, git's included, of `tugcode commit` (message, trailers, log, step completed) and of "
+    "`git add`, `git commit` by a bare script: one changed file in a repository of fifty."
+)
 BARE = "git add, git commit by a script"
 #: What somebody writes who has no Tugtool.
 SCRIPT = """\
@@ -36,31 +37,15 @@ subprocess.run(["git", "commit", "--quiet", "--message", "feat: work"], check=Tr
 
 
 def main() -> int:
-    options = _options()
-    with tempfile.TemporaryDirectory(prefix="tugtool-commit-") as name:
-        place = Path(name).resolve()
-        environment = harness.environment(place) | _identity()
-        binaries = harness.install(place / "venv", environment)
-        print(f"{options.rounds} rounds, seed {options.seed}, {harness.versions(binaries)}\n")
-        rows = _rows(place, binaries, environment, options.rounds, plant=options.self_test)
-        times = harness.measure(rows, options.rounds, options.seed, place, environment)
+    with harness.bench(__doc__, rounds=40, quick=5) as bench:
+        rounds, seed = bench.options.rounds, bench.options.seed
+        plant, env = bench.options.self_test, bench.environment
+        rows = _rows(bench.place, bench.binaries, env, rounds, plant=plant)
+        times = harness.measure(rows, rounds, seed, bench.place, env)
         results = harness.compare(rows, times, BARE)
         harness.show(results)
+        harness.tell(bench.results, "commit", "Committing a step", NOTE, results)
         return harness.judge(results)
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=40, metavar="N")
-    parser.add_argument("--seed", type=int, default=random.randrange(10**6), metavar="N")
-    parser.add_argument("--self-test", action="store_true", help="plant what must be caught")
-    return parser.parse_args()
-
-
-def _identity() -> dict[str, str]:
-    who = {"NAME": "bench", "EMAIL": "bench@example.invalid"}
-    roles = ("AUTHOR", "COMMITTER")
-    return {f"GIT_{role}_{key}": value for role in roles for key, value in who.items()}
 
 
 def _rows(

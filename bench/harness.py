@@ -4,18 +4,30 @@ CPU time of whole processes, user and system, children included. Every command r
 per round, in a new order each time, so that whatever else the machine does hits all alike.
 """
 
+import argparse
 import compileall
 import os
 import random
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from results import Results
+
 PROJECT = Path(__file__).resolve().parent.parent
 BARE = "python -c pass"
+#: An installation that several benchmarks share; `run.py` makes it once for all of them.
+SHARED = "TUG_BENCH_INSTALLED"
+IDENTITY = {
+    f"GIT_{role}_{key}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for key, value in (("NAME", "bench"), ("EMAIL", "bench@example.invalid"))
+}
 
 
 class Budget(NamedTuple):
@@ -58,10 +70,66 @@ class Result(NamedTuple):
             return ""
         target, gate = self.row.budget
         if self.is_over:
-            return f"OVER the budget of {gate}"
+            return f"OVER the gate of {gate}"
         return (
-            "in budget" if self.by_median <= target else f"in budget, over the target of {target}"
+            "on target" if self.by_median <= target else f"in the gate, over the target of {target}"
         )
+
+
+class Bench(NamedTuple):
+    """Where everything lies, what was asked for, and what is found."""
+
+    place: Path
+    binaries: Path
+    environment: dict[str, str]
+    options: argparse.Namespace
+    results: Results
+
+    @property
+    def python(self) -> str:
+        return str(self.binaries / "python")
+
+    def tugcode(self, *words: str) -> list[str]:
+        return [str(self.binaries / "tugcode"), *words]
+
+    def inside(self, script: str, *words: str) -> str:
+        """What one of the scripts here says, run with the installed package."""
+        argv = [self.python, str(PROJECT / "bench" / script), *words]
+        return run(argv, self.environment)
+
+    def repository(self, name: str, plan: str, *, recorded: bool = True) -> Path:
+        """A repository with one plan, `tugplan-bench.md`; in the state, too."""
+        path = repository(self.place / name, plan, self.environment)
+        if recorded:
+            run(self.tugcode("state", "init", "bench"), self.environment, path)
+        return path
+
+
+@contextmanager
+def bench(doc: str | None, *, rounds: int, quick: int) -> Iterator[Bench]:
+    """A place to measure in, the package installed; at the end what was found is saved."""
+    chosen = options(doc, rounds=rounds, quick=quick)
+    with tempfile.TemporaryDirectory(prefix="tugtool-bench-") as name:
+        place = Path(name).resolve()
+        env = environment(place) | IDENTITY
+        binaries = install(place / "venv", env)
+        print(f"{chosen.rounds} rounds, seed {chosen.seed}, {versions(binaries)}\n", flush=True)
+        results = Results()
+        yield Bench(place, binaries, env, chosen, results)
+        results.save(chosen.results)
+
+
+def options(doc: str | None, *, rounds: int, quick: int) -> argparse.Namespace:
+    """What every benchmark can be told."""
+    parser = argparse.ArgumentParser(description=(doc or "").partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, smaller plans")
+    parser.add_argument("--rounds", type=int, metavar="N", help=f"{rounds}; {quick} if quick")
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6), metavar="N")
+    parser.add_argument("--self-test", action="store_true", help="plant what must be caught")
+    parser.add_argument("--results", metavar="FILE", help="write what was found there, as JSON")
+    chosen = parser.parse_args()
+    chosen.rounds = chosen.rounds or (quick if chosen.quick else rounds)
+    return chosen
 
 
 def environment(place: Path) -> dict[str, str]:
@@ -73,6 +141,8 @@ def environment(place: Path) -> dict[str, str]:
 
 def install(venv: Path, env: dict[str, str]) -> Path:
     """The project as a person installs it: a wheel, not a link to the sources; compiled."""
+    if shared := os.environ.get(SHARED):
+        return Path(shared)
     python = venv / "bin" / "python"
     # Without pip and setuptools, whose .pth file every start would have to read.
     run([sys.executable, "-m", "venv", "--without-pip", str(venv)], env)
@@ -172,6 +242,16 @@ def show(results: list[Result]) -> None:
         numbers = f"{result.least:8.1f}{result.median:8.1f}"
         ratios = f"{result.by_least:7.2f}{result.by_median:10.2f}"
         print(f"{result.row.name:<37}{numbers}{ratios}  {result.verdict}".rstrip())
+
+
+def tell(found: Results, id: str, title: str, note: str, results: list[Result]) -> None:
+    """The same table for the page; what is slow on purpose is not for it."""
+    rows = [
+        (each.row.name, each.by_median, *(each.row.budget or (None, None)), each.verdict)
+        for each in results
+        if not each.row.is_planted
+    ]
+    found.table(id, title, note, ("what", "x", "target", "gate", "verdict"), rows)
 
 
 def judge(results: list[Result]) -> int:

@@ -1,6 +1,6 @@
 """What the guard costs a client before every tool call, beside a bare interpreter.
 
-    python bench/hook.py [--rounds N] [--seed N] [--self-test]
+    python bench/hook.py [--quick] [--rounds N] [--seed N] [--self-test] [--results FILE]
 
 Installs the project into a fresh virtual environment and gives the hook the calls that agents
 make most: a file to read, one to edit, a test to run, and one that is blocked. Measures as
@@ -8,17 +8,15 @@ make most: a file to read, one to edit, a test to run, and one that is blocked. 
 purpose and fails unless it is caught.
 """
 
-import argparse
 import json
-import random
 import sys
-import tempfile
 from pathlib import Path
 
 import harness
 from harness import Budget, Row
 
 BUDGET = Budget(2.0, 2.5)
+NOTE = "CPU time of the guard's process for one call of a tool, beside a bare start."
 HOOK = ["hook", "pre-tool-use"]
 #: What is called, by whom, and how the hook must end.
 CALLS = {
@@ -32,27 +30,16 @@ CALLS = {
 
 
 def main() -> int:
-    options = _options()
-    with tempfile.TemporaryDirectory(prefix="tugtool-hook-") as name:
-        place = Path(name).resolve()
-        environment = harness.environment(place)
-        binaries = harness.install(place / "venv", environment)
-        rows = _rows(binaries, place)
-        if options.self_test:
-            rows.append(_planted(binaries, rows[-1]))
-        print(f"{options.rounds} rounds, seed {options.seed}, {harness.versions(binaries)}\n")
-        times = harness.measure(rows, options.rounds, options.seed, place, environment)
-    results = harness.compare(rows, times)
-    harness.show(results)
+    with harness.bench(__doc__, rounds=40, quick=5) as bench:
+        rows = _rows(bench.binaries, bench.place)
+        if bench.options.self_test:
+            rows.append(_planted(bench.binaries, rows[-1]))
+        rounds, seed = bench.options.rounds, bench.options.seed
+        times = harness.measure(rows, rounds, seed, bench.place, bench.environment)
+        results = harness.compare(rows, times)
+        harness.show(results)
+        harness.tell(bench.results, "hook", "The guard before a tool call", NOTE, results)
     return harness.judge(results)
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=40, metavar="N")
-    parser.add_argument("--seed", type=int, default=random.randrange(10**6), metavar="N")
-    parser.add_argument("--self-test", action="store_true", help="plant a slow hook")
-    return parser.parse_args()
 
 
 def _rows(binaries: Path, place: Path) -> list[Row]:

@@ -1,6 +1,6 @@
 """How well `implement` keeps its workers busy, and what it costs beside its agents.
 
-    python bench/implement.py [--quick] [--rounds N] [--self-test]
+    python bench/implement.py [--quick] [--rounds N] [--self-test] [--results FILE]
 
 Eight workers carry out a plan of 60 steps. The agents are a shell script that sleeps for 50 ms
 and prints a fixed answer, two per step: they cost next to no CPU.
@@ -19,7 +19,6 @@ beside the same `git add` and `git commit` by a script. Exit status 1 if a budge
 unless both are caught.
 """
 
-import argparse
 import heapq
 import json
 import os
@@ -32,6 +31,7 @@ from typing import NamedTuple
 
 import harness
 import shapes
+from harness import Bench
 
 WORKERS = 8
 STEPS = 60
@@ -92,56 +92,38 @@ def restless(work):
     return carry_out(work)
 step.carry_out = restless
 """
-IDENTITY = {
-    f"GIT_{role}_{key}": value
-    for role in ("AUTHOR", "COMMITTER")
-    for key, value in (("NAME", "bench"), ("EMAIL", "bench@example.invalid"))
-}
+NOTE = (
+    f"{WORKERS} workers, {STEPS} steps, agents that sleep for 50 ms, two per step. Busy: how near "
+    "it comes to the best order of the same steps. Agents: the same if only their sleep counts "
+    "as work; beside it what bare git and threads reach without any state (the floor), which "
+    "depends on how many cores share git's work. CPU of a run beside the floor's."
+)
+STEP_NOTE = "CPU time of one step of `implement`, its agents taken off, beside bare git commands."
 
 
-class Bench(NamedTuple):
-    """Where everything lies."""
-
-    place: Path
-    environment: dict[str, str]
-
-    def repository(self, name: str, shape: str, steps: int, seconds: float) -> Path:
-        """A committed plan, and agents that take so long."""
-        path = harness.repository(self.place / name, shapes.plan(shape, steps), self.environment)
-        agent = self.place / "agent.sh"
-        agent.write_text(AGENT)
-        settings = SETTINGS.format(agent=agent, seconds=seconds)
-        (path / ".tugtool" / "config.toml").write_text(settings)
-        for words in (["add", "--all"], ["commit", "--quiet", "--message", "start"]):
-            harness.run(["git", *words], self.environment, path)
-        return path
+def _repository(bench: Bench, name: str, shape: str, steps: int, seconds: float) -> Path:
+    """A committed plan, and agents that take so long."""
+    path = bench.repository(name, shapes.plan(shape, steps), recorded=False)
+    agent = bench.place / "agent.sh"
+    agent.write_text(AGENT)
+    settings = SETTINGS.format(agent=agent, seconds=seconds)
+    (path / ".tugtool" / "config.toml").write_text(settings)
+    for words in (["add", "--all"], ["commit", "--quiet", "--message", "start"]):
+        harness.run(["git", *words], bench.environment, path)
+    return path
 
 
 def main() -> int:
-    options = _options()
-    with tempfile.TemporaryDirectory(prefix="tugtool-implement-") as name:
-        place = Path(name).resolve()
-        environment = harness.environment(place) | IDENTITY
-        binaries = harness.install(place / "venv", environment)
-        bench, tugcode = Bench(place, environment), binaries / "tugcode"
-        rounds = options.rounds or (1 if options.quick else 5)
-        print(f"{rounds} rounds, {os.cpu_count()} cores, {harness.versions(binaries)}\n")
+    with harness.bench(__doc__, rounds=3, quick=1) as bench:
+        tugcode, rounds = bench.binaries / "tugcode", bench.options.rounds
         broken = _busy(bench, tugcode, rounds, "ours")
         broken += _overhead(bench, tugcode, rounds, "ours")
-        if options.self_test:
+        if bench.options.self_test:
             print("\nslow on purpose:")
             broken += len(SHAPES) - _busy(bench, _planted(tugcode, SLEEPY), 1, "planted")
             broken += 1 - _overhead(bench, _planted(tugcode, RESTLESS), 1, "planted")
     print(f"\n{broken} budgets broken" if broken else "\nevery budget is kept")
     return 1 if broken else 0
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="one round")
-    parser.add_argument("--rounds", type=int, metavar="N", help="of each run; 5 unless told")
-    parser.add_argument("--self-test", action="store_true", help="plant what must be caught")
-    return parser.parse_args()
 
 
 def _planted(tugcode: Path, fault: str) -> Path:
@@ -156,19 +138,32 @@ def _busy(bench: Bench, tugcode: Path, rounds: int, who: str) -> int:
     """The table of shapes; how many of them leave workers idle."""
     heads = ("busy", "worst", "agents", "floor's", "wall s", "floor's", "CPU s", "floor's")
     print(f"{f'{WORKERS} workers, {STEPS} steps':<22}{''.join(f'{head:>9}' for head in heads)}")
-    broken = 0
+    broken, rows = 0, []
     for shape in SHAPES:
         found = [
             _round(bench, tugcode, f"{who}-{shape}-{number}", shape) for number in range(rounds)
         ]
         medians = Round(*map(statistics.median, zip(*found, strict=True)))
         worst = min(each.busy for each in found)
-        verdict = "in budget" if worst >= LEAST_BUSY else f"UNDER the budget of {LEAST_BUSY:.0%}"
+        verdict = "kept" if worst >= LEAST_BUSY else f"UNDER the gate of {LEAST_BUSY:.0%}"
         broken += worst < LEAST_BUSY
         shares = (medians.busy, worst, medians.agents, medians.floor_agents)
         seconds = (medians.wall, medians.floor_wall, medians.cpu, medians.floor_cpu)
         cells = [*(f"{each:>9.0%}" for each in shares), *(f"{each:>9.2f}" for each in seconds)]
-        print(f"{shape:<22}{''.join(cells)}  {verdict}")
+        print(f"{shape:<22}{''.join(cells)}  {verdict}", flush=True)
+        rows.append((shape, *shares, medians.cpu / medians.floor_cpu, LEAST_BUSY, verdict))
+    columns = (
+        "shape",
+        "busy",
+        "busy, worst round",
+        "agents",
+        "agents, floor",
+        "CPU x floor",
+        "gate",
+        "verdict",
+    )
+    if who == "ours":
+        bench.results.table("implement", "Workers kept busy", NOTE, columns, rows)
     return broken
 
 
@@ -185,10 +180,10 @@ class Round(NamedTuple):
 
 
 def _round(bench: Bench, tugcode: Path, name: str, shape: str) -> Round:
-    path = bench.repository(f"busy-{name}", shape, STEPS, AGENT_SECONDS)
+    path = _repository(bench, f"busy-{name}", shape, STEPS, AGENT_SECONDS)
     out, cpu = _implement(bench, tugcode, path, WORKERS)
     wall, busy, agents = _figures(out, shape)
-    path = bench.repository(f"floor-{name}", shape, STEPS, AGENT_SECONDS)
+    path = _repository(bench, f"floor-{name}", shape, STEPS, AGENT_SECONDS)
     script = [sys.executable, str(Path(__file__).with_name("floor.py"))]
     words = [*script, shape, str(STEPS), str(WORKERS), str(bench.place / "agent.sh")]
     environment = bench.environment | {"BENCH_SECONDS": str(AGENT_SECONDS)}
@@ -241,16 +236,21 @@ def _overhead(bench: Bench, tugcode: Path, rounds: int, who: str) -> int:
         costs = []
         for steps in (FEW, MANY):
             name = f"cost-{who}-{number}-{steps}"
-            path = bench.repository(name, "free", steps, 0)
+            path = _repository(bench, name, "free", steps, 0)
             costs.append(_implement(bench, tugcode, path, 1)[1])
         bare.append(_by_script(bench, path) / MANY)
         agents = _cpu(["sh", "-c", _repeated(bench)], path, bench.environment)[1] / MANY
         ours.append((costs[1] - costs[0]) / (MANY - FEW) - agents)
     step, floor = statistics.median(ours) * 1000, statistics.median(bare) * 1000
     over = step / floor > MOST_OVERHEAD
-    verdict = f"OVER the budget of {MOST_OVERHEAD}" if over else "in budget"
+    verdict = f"OVER the gate of {MOST_OVERHEAD}" if over else "kept"
     print(f"\na step, agents aside: {step:.1f} ms of CPU; git add, git commit: {floor:.1f} ms")
     print(f"{step / floor:.2f} times as much, {verdict}")
+    row = ("a step / git add, git commit", step / floor, MOST_OVERHEAD, verdict)
+    if who == "ours":
+        title = "A step of `implement`"
+        columns = ("what", "x", "gate", "verdict")
+        bench.results.table("implement-step", title, STEP_NOTE, columns, [row])
     return int(over)
 
 

@@ -1,12 +1,13 @@
 """How long parsing and checking take as plans grow, for every shape that could be slow.
 
-    python bench/parser.py [--quick | --self-test]
+    python bench/parser.py [--quick] [--rounds DOUBLINGS] [--self-test] [--results FILE]
 
-Sizes double; a time that more than doubles by far is a fault: exit status 1. With
+Sizes double, twice unless told (five times lead to the largest plan that is accepted); a time
+that more than doubles by far is a fault: exit status 1. A plan of plain steps is always read up
+to that size. With
 `--self-test` a parser that is quadratic on purpose is measured, and must be caught.
 """
 
-import argparse
 import gc
 import sys
 import time
@@ -16,18 +17,27 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
+import harness
+from results import Results
+
 from plan_shapes import SHAPES, STEP, numbered
 from tugtool.plan import parser, rules
 
-SMALLEST, LARGEST, QUICK = 1 << 18, 1 << 23, 1 << 20
+SMALLEST, LARGEST = 1 << 18, 1 << 23
 #: Twice the text may take a bit more than twice the time: caches, the garbage collector.
 MOST_RATIO = 2.5
 #: Below this the clock and the machine decide, not the parser.
 LEAST_SECONDS = 0.02
-ENOUGH_SECONDS = 2.0
+ENOUGH_SECONDS = 0.5
 #: Plans are refused above this size; at it, an ordinary one must not keep anybody waiting.
 MOST_SECONDS_FOR_PLAIN_STEPS = 8.0
 
+VERDICTS = {True: "kept", False: f"OVER the gate of {MOST_RATIO}"}
+NOTE = (
+    "CPU time of parsing and of every rule for texts that double, in every shape that could make "
+    "it slow; plain steps up to the largest plan that is accepted, 8 MB. Growth is 0 where all of "
+    "it was too short to be timed."
+)
 #: A machine that does other things too slows one size and not the next: look again.
 ATTEMPTS = 3
 
@@ -98,26 +108,34 @@ def self_test(largest: int) -> int:
     return 0 if caught and passed else 1
 
 
-def main(arguments: list[str]) -> int:
+def main() -> int:
     """Print the table; 1 if anything grows too fast."""
-    options = argparse.ArgumentParser(description="Time the plan parser.")
-    options.add_argument("--quick", action="store_true", help="sizes up to 1 MB")
-    options.add_argument("--self-test", action="store_true", help="catch a planted fault")
-    chosen = options.parse_args(arguments)
+    chosen, results = harness.options(__doc__, rounds=2, quick=1), Results()
     if chosen.self_test:
-        return self_test(QUICK // 2)
-    largest = QUICK if chosen.quick else LARGEST
+        return self_test(2 * SMALLEST)
+    usual = SMALLEST << chosen.rounds
     print(f"milliseconds for {SMALLEST >> 10} KB and each doubling, then the worst ratio")
-    slow = []
+    slow, rows = [], []
     for name, shape in SHAPES.items():
+        largest = LARGEST if name == "plain steps" and not chosen.quick else usual
         times = measure(judge, shape, largest)
-        if not report(name, times):
+        is_fine = report(name, times)
+        if not is_fine:
             slow.append(name)
-        if name == "plain steps" and times[-1] > MOST_SECONDS_FOR_PLAIN_STEPS:
+        if (
+            largest == LARGEST
+            and name == "plain steps"
+            and times[-1] > MOST_SECONDS_FOR_PLAIN_STEPS
+        ):
             slow.append(f"{name} ({times[-1]:.1f} s)")
+        pace = (largest >> 10) / 1024 / times[-1]
+        rows.append((name, pace, worst_ratio(times), 2, MOST_RATIO, VERDICTS[is_fine]))
     print(f"too slow: {', '.join(slow)}" if slow else "all shapes are linear")
+    columns = ("text", "MB/s of CPU", "worst growth for a doubling", "target", "gate", "verdict")
+    results.table("parser", "Reading and checking a plan", NOTE, columns, rows)
+    results.save(chosen.results)
     return 1 if slow else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

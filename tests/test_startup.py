@@ -44,6 +44,7 @@ HEAVY = {
 EVERY_COMMAND = {
     "__future__",
     "_json",
+    "gc",
     "tugtool",
     "tugtool.cli",
     "tugtool.cli.main",
@@ -199,6 +200,7 @@ GIVEN = """\
 GUARD = {
     "__future__",
     "_json",
+    "gc",
     "select",
     "tugtool",
     "tugtool.cli",

@@ -1,0 +1,116 @@
+"""What is promised about speed: for each row a target, and a gate that must not be broken.
+
+Ratios of one run on one machine wherever that can be. `why` is what the page says while the
+target is missed, or while there is nothing to measure.
+"""
+
+from typing import NamedTuple
+
+
+class Published(NamedTuple):
+    """One row of the table of budgets. `at_least`: more is better."""
+
+    what: str
+    target: float | None
+    gate: float | None
+    unit: str = ""
+    at_least: bool = False
+    why: str = ""
+
+    def is_broken(self, value: float) -> bool:
+        return self.gate is not None and not self._keeps(value, self.gate)
+
+    def is_on_target(self, value: float) -> bool:
+        return self.target is None or self._keeps(value, self.target)
+
+    def _keeps(self, value: float, limit: float) -> bool:
+        return value >= limit if self.at_least else value <= limit
+
+    def shown(self, value: float | None) -> str:
+        """A figure with its unit."""
+        if value is None:
+            return "-"
+        number = f"{value:.0f}" if value == int(value) else f"{value:.2f}"
+        return f"{number}{self.unit}"
+
+    def verdict(self, value: float) -> str:
+        if self.is_broken(value):
+            return f"BREAKS the gate of {self.shown(self.gate)}"
+        if not self.is_on_target(value):
+            return f"in the gate, misses the target of {self.shown(self.target)}"
+        return "on target"
+
+
+_PARTS = (
+    "The table of what a state command is made of has the parts: more than half is the interpreter "
+    "and SQLite's C module, a third our own modules, each of which is found, read and unmarshalled "
+    "at every start, and the rest the synced transaction. `complete`, the worst, also looks for a "
+    "commit that was left half done."
+)
+#: What is not expected to be missed; if it is, by the machine more likely than by us.
+_MOMENT = (
+    "It counts seconds or turns of processes that share the cores and the disk with whatever else "
+    "runs: measure again on a machine that does nothing else."
+)
+_NO_SERVER = "There is no PostgreSQL engine yet; SQLite is the only one, so nothing is measured."
+
+#: In the order of the page.
+PUBLISHED = {
+    "process-bare": Published(
+        "claim, heartbeat, complete as a process / `python -c pass`, CPU, the worst of them",
+        *(1.5, 2.0, " x"),
+        why=_PARTS,
+    ),
+    "process-sqlite3": Published(
+        "the same / `python -c 'import sqlite3'`",
+        *(1.1, 1.3, " x"),
+        why="Our own modules and the synced transaction come on top of SQLite; not all of that is "
+        "won back by loading SQLite's C module without the package around it.",
+    ),
+    "help-version": Published(
+        "`--help`, `--version` / `python -c pass`, CPU, the worse of them",
+        *(1.2, 1.6, " x"),
+        why="Help reads the tables of all commands, and version asks SQLite and git for theirs: "
+        "each is a module or a process that the other commands do without.",
+    ),
+    "growth": Published(
+        "a claim at 10,000 steps / at 100 steps, CPU, the worst shape",
+        *(1.2, 2.0, " x"),
+        why=_MOMENT,
+    ),
+    "writers-errors": Published(
+        "32 writers that hold 2 ms: refused for contention", 0, 0, why=_MOMENT
+    ),
+    "writers-share": Published(
+        "32 writers that hold 2 ms: smallest / largest share", 0.4, 0.25, at_least=True, why=_MOMENT
+    ),
+    "writers-wait": Published(
+        "32 writers that hold 2 ms: longest wait", *(1.5, 3, " s"), why=_MOMENT
+    ),
+    "wal": Published("log (WAL) under 32 saturating writers", *(5, 16, " MB"), why=_MOMENT),
+    "stampede": Published(
+        "64 claim processes at once, wall / (64 x one alone), on two cores",
+        *(0.55, 0.75, " x"),
+        why="The commits come one after the other, so a claim that waits long for the disk gains "
+        "nothing from a second core; the table has the floor of that moment beside it.",
+    ),
+    "postgres-pairs": Published(
+        "PostgreSQL claim and complete / procrastinate, one worker",
+        *(3, 2, " x"),
+        at_least=True,
+        why=_NO_SERVER,
+    ),
+    "postgres-claim": Published(
+        "PostgreSQL claim process / SQLite claim process", *(2, 4, " x"), why=_NO_SERVER
+    ),
+    "recovery": Published(
+        "kill -9 of a holder whose process is known: claims until the step is taken over",
+        *(1, 1),
+        why=_MOMENT,
+    ),
+    "recovery-lease": Published(
+        "kill -9 of a holder that nobody can look for: taken over after, of its lease",
+        *(1.5, 2.0, " x"),
+        why=_MOMENT,
+    ),
+}

@@ -1,0 +1,73 @@
+"""What a benchmark found, for people's eyes on the way and for the page at the end.
+
+Every benchmark takes `--results FILE` and writes there what `run.py` gathers in
+`bench/results/ours.json`: tables, plots, and the figures that `budgets.py` judges.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import budgets
+
+#: What stands in a table.
+Cell = str | int | float | None
+
+
+class Results:
+    """Tables, plots and figures of one benchmark."""
+
+    def __init__(self) -> None:
+        self.tables: list[dict[str, Any]] = []
+        self.plots: list[dict[str, Any]] = []
+        self.figures: dict[str, float] = {}
+
+    def table(
+        self, id: str, title: str, note: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]]
+    ) -> None:
+        """A table; `note` says what was measured and what it cannot be compared with."""
+        assert all(len(row) == len(columns) for row in rows), id
+        cells = [[_short(cell) for cell in row] for row in rows]
+        self.tables.append(
+            {"id": id, "title": title, "note": note, "columns": list(columns), "rows": cells}
+        )
+
+    def plot(
+        self,
+        id: str,
+        title: str,
+        axes: tuple[str, str],
+        series: dict[str, tuple[Sequence[Cell], Sequence[float]]],
+        *,
+        kind: str = "line",
+        log: bool = False,
+    ) -> None:
+        """A picture: for each name where its points are."""
+        lines = [
+            {"name": name, "x": [_short(x) for x in xs], "y": [_short(y) for y in ys]}
+            for name, (xs, ys) in series.items()
+        ]
+        x, y = axes
+        picture = {"id": id, "title": title, "kind": kind, "x": x, "y": y, "log": log}
+        self.plots.append({**picture, "series": lines})
+
+    def figure(self, id: str, value: float) -> int:
+        """Note what was found for a published budget, and say it; 1 if its gate is broken."""
+        budget = budgets.PUBLISHED[id]
+        self.figures[id] = round(value, 4)
+        print(f"{budget.what}: {budget.shown(value)}, {budget.verdict(value)}", flush=True)
+        return int(budget.is_broken(value))
+
+    def save(self, path: str | None) -> None:
+        """Write it down, if anybody asked for it."""
+        if path is not None:
+            found = {"figures": self.figures, "tables": self.tables, "plots": self.plots}
+            Path(path).write_text(json.dumps(found, indent=1) + "\n")
+
+
+def _short(cell: Cell) -> Cell:
+    """No more digits than mean something."""
+    if not isinstance(cell, float):
+        return cell
+    return float(f"{cell:.3g}") if abs(cell) < 1000 else round(cell)
