@@ -42,9 +42,8 @@ def main() -> int:
         contending.late(ground)
         _keep(ground, options.write)
     bad = judging.faults(ground.found)
-    print(
-        f"\n{time.monotonic() - begun:.0f} s", *(bad or ["nothing of ours is at fault"]), sep="; "
-    )
+    print("", *(bad or ["nothing of ours is at fault"]), sep="\n")
+    print(f"{time.monotonic() - begun:.0f} s")
     return 1 if bad else 0
 
 

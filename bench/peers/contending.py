@@ -25,9 +25,8 @@ WAYS = {
 def races(ground: Ground) -> None:
     """How many own the only task."""
     inside, rows = _inside(ground), []
-    cases = {
-        tool.name: lambda tool=tool: contests.race(ground.contest, tool) for tool in ground.tools
-    }
+    contest = ground.contest
+    cases = {tool.name: lambda tool=tool: contests.race(contest, tool) for tool in ground.tools}
     cases |= {name: lambda name=name: inside.race(name) for name in _distinct(ground)}
     for name, once in cases.items():
         race, why = ground.tried(name, once)

@@ -1,6 +1,6 @@
 """A tool with every fault that must be caught, and the proof that each is.
 
-    python bench/peers/faulty.py take|finish|create|list [TITLE]
+    python -m peers.faulty take|finish|create|list TITLE
 
 It reads its one file, naps, and writes it anew: it hands out one task to all, loses what others
 wrote meanwhile, and takes anybody's word that the task is done.
@@ -12,11 +12,17 @@ import tempfile
 import time
 from pathlib import Path
 
+from peers import contests, judging
+from peers.judging import Findings, Speed
+from peers.processes import Caller, Done
+from peers.tool import Task
+
+BENCH = str(Path(__file__).resolve().parent.parent)
 NAP_SECONDS = 0.2
 FILE = Path("tasks.json")
 
 
-def act(verb: str, title: str = "Task 1") -> None:
+def act(verb: str, title: str) -> None:
     """One command."""
     tasks = json.loads(FILE.read_text()) if FILE.exists() else {}
     if verb == "list":
@@ -29,64 +35,54 @@ def act(verb: str, title: str = "Task 1") -> None:
 
 
 class Faulty:
-    """As `commands.Tool` wants it, under the name of ours."""
+    """What a contest asks of `tool.Tool`, under the name of ours."""
 
+    name = "tugcode"
     hands_over = "B takes it, too"
-    lacks: dict[str, str] = {}  # noqa: RUF012
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def caller(self, place: Path) -> Caller:
+        return Caller(place, {"PYTHONPATH": BENCH})
 
-    def caller(self, place):
-        from peers.processes import Caller
-
-        return Caller(place, {})
-
-    def make(self, place, count):
+    def make(self, place: Path, count: int) -> None:
         place.mkdir()
         tasks = {f"Task {n}": "free" for n in range(1, count + 1)}
         (place / FILE).write_text(json.dumps(tasks))
 
     def _argv(self, verb: str, title: str) -> list[str]:
-        return [sys.executable, __file__, verb, title]
+        return [sys.executable, "-m", "peers.faulty", verb, title]
 
-    def claim(self, n, who):
+    def claim(self, n: int, who: str) -> list[str]:
         return self.take(n, who)
 
-    def take(self, n, who):
+    def take(self, n: int, who: str) -> list[str]:
         return self._argv("take", f"Task {n}")
 
-    def took(self, done):
+    def took(self, done: Done) -> bool:
         return done.status == 0
 
-    def finish(self, n, who):
+    def finish(self, n: int, who: str) -> list[str]:
         return self._argv("finish", f"Task {n}")
 
-    def listing(self):
+    def listing(self) -> list[str]:
         return self._argv("list", "")
 
-    def create(self, n):
+    def create(self, n: int) -> list[str]:
         return self._argv("create", f"New {n}")
 
-    def tasks(self, said):
-        from peers.tool import Task
-
+    def tasks(self, said: str) -> list[Task]:
         return [Task(title, title, status) for title, status in json.loads(said).items()]
 
-    def supersede(self, a, b):
+    def supersede(self, a: str, b: str) -> list[list[str]]:
         return [self.take(1, a), self.take(1, b)]
 
 
 def self_test(contenders: int = 4) -> int:
     """Exit status: 0 if every planted fault is caught, and a sound tool is not blamed."""
-    from peers import contests, judging
-    from peers.judging import OURS, Findings, Speed
-
     with tempfile.TemporaryDirectory(prefix="tugtool-peers-") as name:
         contest = contests.Contest(Path(name).resolve(), contenders, 2, 2, 60)
-        tool = Faulty(OURS)
+        tool = Faulty()
         found = Findings(
-            [Speed("claim", OURS, 1.0), Speed("claim", "a faster one", 0.5)],
+            [Speed("claim", tool.name, 1.0), Speed("claim", "a faster one", 0.5)],
             [contests.race(contest, tool)],
             [contests.created(contest, tool), contests.updated(contest, tool)],
             [contests.late(contest, tool).verdict],

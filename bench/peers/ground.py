@@ -59,7 +59,9 @@ class Ground:
         except (Refused, OSError, ValueError, LookupError) as error:
             return None, self._failed.get(name.partition(",")[0], f"not run: {error}")
 
-    def add(self, name: str, title: str, note: str, columns: list[str], rows: list[list]) -> None:
+    def add(
+        self, name: str, title: str, note: str, columns: list[str], rows: list[tables.Row]
+    ) -> None:
         """One more table, also for whoever looks on."""
         made = tables.table(name, title, note, columns, rows)
         self.tables.append(made)
@@ -71,10 +73,11 @@ def _not_installed() -> dict[str, str]:
     """By the name of a peer, the command that failed and what it said."""
     file = PEERS / "failed"
     lines = file.read_text().splitlines() if file.exists() else []
-    pairs = (line.split(": ", 1) for line in lines)
-    return {
-        package(pinned)[0].rpartition("/")[2]: f"not installed: {said}" for pinned, said in pairs
-    }
+    found = {}
+    for line in lines:
+        pinned, said = line.split(": ", 1)
+        found[package(pinned)[0].rpartition("/")[2]] = f"not installed: {said}"
+    return found
 
 
 def package(pinned: str) -> tuple[str, str]:

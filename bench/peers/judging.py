@@ -82,7 +82,7 @@ def _ours(rows: list) -> list:
 
 def _slow(speeds: list[Speed]) -> list[str]:
     return [
-        f"{speed.what}: {speed.system} takes {speed.times_ours:.2f} times ours, and nothing says why"
+        f"{speed.what}: {speed.system} takes {speed.times_ours:.2f} times ours, without a why"
         for speed in speeds
         if speed.is_ahead and not speed.why
     ]

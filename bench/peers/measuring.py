@@ -6,6 +6,7 @@ from peers import speed, tables
 from peers.ground import PEERS, Ground
 from peers.processes import Caller
 from peers.speed import Unit, Worker
+from peers.tool import Tool
 
 SIZES = (10, 200)
 
@@ -20,9 +21,8 @@ def commands(ground: Ground, size: int) -> None:
         missing += [["-", tool.name, why]] if why else []
     speed.measured(units, rounds, ground.seed, least=ground.least, seconds=90)
     costs = [unit.cost() for unit in units if not unit.refusal]
-    missing += [
-        [speed.DOES[unit.what], unit.system, unit.refusal] for unit in units if unit.refusal
-    ]
+    broken = (unit for unit in units if unit.refusal)
+    missing += [[speed.DOES[unit.what], unit.system, unit.refusal] for unit in broken]
     rows = [*tables.commands(costs, {tool.name: tool.lacks for tool in ground.tools}), *missing]
     note = tables.COMMANDS.format(size=size, seed=ground.seed)
     title = f"Commands, {size} tasks"
@@ -33,7 +33,7 @@ def commands(ground: Ground, size: int) -> None:
     ground.plots.append(tables.bars(name, title, "CPU ms", pairs, log=True))
 
 
-def _units(ground: Ground, tool: speed.Tool, size: int, rounds: int) -> list[Unit]:
+def _units(ground: Ground, tool: Tool, size: int, rounds: int) -> list[Unit]:
     return speed.units(tool, ground.place, size, rounds)
 
 
@@ -43,8 +43,8 @@ def _floors(ground: Ground) -> list[Unit]:
         "python": [str(ground.ours / "python"), "-c", "pass"],
         "node": ["node", "-e", "0"],
     }
-    for path in (PEERS / "node_modules").glob("backlog.md-*/backlog"):
-        argvs["backlog.md without its launcher"] = [str(path), "--version"]
+    for native in (PEERS / "node_modules").glob("backlog.md-*/backlog"):
+        argvs["backlog.md without its launcher"] = [str(native), "--version"]
     run, path = Caller(ground.place, ground.environment), ground.environment["PATH"]
     return [
         Unit("start", name, lambda n, argv=argv: argv, run, speed.succeeded)

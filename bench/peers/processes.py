@@ -46,7 +46,7 @@ class Caller(NamedTuple):
         return done.out
 
     def run(self, argv: list[str]) -> Done:
-        """One process, with the milliseconds it took: on the clock, and of CPU with its children."""
+        """One process, and its milliseconds: on the clock, and of CPU with its children."""
         return self.together([argv])[0]
 
     def together(self, argvs: list[list[str]], *, waits: bool = False) -> list[Done]:

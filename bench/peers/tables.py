@@ -5,6 +5,7 @@ from peers.judging import OURS, Handover, Race, Speed, Writes
 from peers.speed import DOES, Cost, Rate
 
 Table = dict[str, object]
+Row = list[object]
 
 COMMANDS = (
     "Whole processes of the nearest commands of each tool in projects of {size} tasks, each called "
@@ -40,7 +41,7 @@ LATE = (
 )
 
 
-def commands(costs: list[Cost], lacks: dict[str, dict[str, str]]) -> list[list[object]]:
+def commands(costs: list[Cost], lacks: dict[str, dict[str, str]]) -> list[Row]:
     """Rows by what is done, ours first; what only starts is beside nothing."""
     ours = {cost.what: cost.cpu for cost in costs if cost.system == OURS}
     rows = []
@@ -87,14 +88,14 @@ def speeds(costs: list[Cost]) -> list[Speed]:
     ]
 
 
-def jobs(rates: list[Rate]) -> tuple[list[list[object]], list[Speed]]:
+def jobs(rates: list[Rate]) -> tuple[list[Row], list[Speed]]:
     """Rows of the queues, and how they stand beside ours."""
     ours = next(rate.jobs for rate in rates if rate.system == "tugtool")
     found = [
         Speed("jobs", OURS if rate.system == "tugtool" else rate.system, ours / rate.jobs)
         for rate in rates
     ]
-    rows: list[list[object]] = [
+    rows: list[Row] = [
         [
             rate.system,
             round(rate.jobs),
@@ -157,7 +158,7 @@ def _accepted(verdict: Handover) -> str:
     return {True: "accepted", False: "refused", None: "-"}[verdict.is_accepted]
 
 
-def table(name: str, title: str, note: str, columns: list[str], rows: list[list]) -> Table:
+def table(name: str, title: str, note: str, columns: list[str], rows: list[Row]) -> Table:
     """As `bench/report.py` reads it; short rows are those that say why there is nothing."""
     full = [[*row, *[""] * (len(columns) - len(row))] for row in rows]
     return {"id": name, "title": title, "note": note, "columns": columns, "rows": full}
