@@ -192,7 +192,10 @@ def test_whoever_reads_does_not_hold_up_who_shortens_the_log(tmp_path):
 def test_whoever_stays_lets_the_log_grow_and_whoever_leaves_shortens_it(tmp_path):
     _, url = prepared(tmp_path / "state.db", 3000)
     log = tmp_path / "state.db-wal"
-    with contextlib.closing(open_store(url)) as stays, contextlib.closing(open_store(url)) as leaves:
+    with (
+        contextlib.closing(open_store(url)) as stays,
+        contextlib.closing(open_store(url)) as leaves,
+    ):
         for _ in range(STAYING_COMMITS):
             _turn_over(stays, "update plans set phase_title = phase_title")
         sizes = []

@@ -31,7 +31,7 @@ class Ground:
         self.environment = tool.environment(home)
         self.ours = harness.install(place / "venv", home)
         self.python = str(PEERS / "python" / "bin" / "python")
-        self.contest = Contest(place, CONTENDERS, 2 if self.quick else 10, self.least, 45)
+        self.contest = Contest(place, CONTENDERS, 1 if self.quick else 10, self.least, 45)
         self.found = Findings([], [], [], [])
         self.tables: list[tables.Table] = []
         self.plots: list[tables.Table] = []

@@ -13,7 +13,7 @@ SIZES = (10, 200)
 
 def commands(ground: Ground, size: int) -> None:
     """Every command of every tool, in projects of so many tasks."""
-    rounds = 2 if ground.quick else 6
+    rounds = 1 if ground.quick else 6
     units, missing = _floors(ground) if size == SIZES[0] else [], []
     for tool in ground.tools:
         made, why = ground.tried(tool.name, lambda tool=tool: _units(ground, tool, size, rounds))
@@ -63,7 +63,7 @@ def jobs(ground: Ground) -> None:
             missing.append([name, why])
         else:
             workers.append(Worker(name, ground.python))
-    count, rounds = (200, 2) if ground.quick else (2000, 5)
+    count, rounds = (200, 1) if ground.quick else (2000, 5)
     found = speed.rates(
         workers, ground.place, ground.caller(), jobs=count, rounds=rounds, seed=ground.seed
     )

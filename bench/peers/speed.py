@@ -111,20 +111,23 @@ def units(tool: Tool, place: Path, size: int, rounds: int) -> list[Unit]:
 
 
 def measured(units: list[Unit], rounds: int, seed: int, *, least: int, seconds: float) -> None:
-    """Rounds in a new order each; a tool that does not get through in time has fewer."""
+    """Rounds in a new order each; a tool that does not get through in time has fewer.
+
+    The first is to warm up and to see how long one takes, unless there is only one.
+    """
     spent: dict[str, float] = {}
-    for unit in units:
-        spent[unit.system] = spent.get(unit.system, 0) + unit.once(1, counts=False)
     shuffle = random.Random(seed).shuffle
-    for done in range(rounds):
+    for done in range(0 if rounds > 1 else 1, rounds + 1):
         order = [
             unit
             for unit in units
-            if not unit.refusal and (done < least or spent[unit.system] * (done + 2) < seconds)
+            if not unit.refusal
+            and (done <= least or spent[unit.system] * (done + 1) / done < seconds)
         ]
         shuffle(order)
         for unit in order:
-            unit.once(done + 2, counts=True)
+            took = unit.once(done + 1, counts=done > 0)
+            spent[unit.system] = spent.get(unit.system, 0) + took
 
 
 class Rate(NamedTuple):
