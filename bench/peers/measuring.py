@@ -25,11 +25,11 @@ def commands(ground: Ground, size: int) -> None:
     missing += [[speed.DOES[unit.what], unit.system, unit.refusal] for unit in broken]
     rows = [*tables.commands(costs, {tool.name: tool.lacks for tool in ground.tools}), *missing]
     note = tables.COMMANDS.format(size=size, seed=ground.seed)
-    title = f"Commands, {size} tasks"
-    ground.add(f"peers-commands-{size}", title, note, tables.COMMAND_COLUMNS, rows)
+    name = f"peers-commands-{size}"
+    ground.add(name, f"Commands, {size} tasks", note, tables.COMMAND_COLUMNS, rows)
     ground.found.speeds.extend(tables.speeds(costs))
     pairs = [(cost.system, round(cost.cpu, 1)) for cost in costs if cost.what == "claim"]
-    name, title = f"peers-claim-{size}", f"Taking a task, {size} tasks: CPU time"
+    title = f"Taking a task, {size} tasks: CPU time"
     ground.plots.append(tables.bars(name, title, "CPU ms", pairs, log=True))
 
 

@@ -53,7 +53,7 @@ def commands(costs: list[Cost], lacks: dict[str, dict[str, str]]) -> list[Row]:
                 [
                     words,
                     cost.system,
-                    cost.command,
+                    f"`{cost.command}`",
                     round(cost.wall, 1),
                     round(cost.cpu, 1),
                     cost.runs,
