@@ -1,7 +1,9 @@
 """Processes of other tools: bounded, timed, or let go all at one moment."""
 
 import contextlib
+import fcntl
 import os
+import shutil
 import signal
 import tempfile
 import threading
@@ -14,6 +16,8 @@ from typing import NamedTuple
 SECONDS = 300
 #: Where a process that has something to open before the start finds the gate, and says so.
 GATE, READY = 3, 4
+#: Whatever comes after it begins when the gate opens.
+AT_THE_GATE = ["/bin/sh", "-c", 'read -r _ <&3; exec "$@" 3<&- 4>&-', "sh"]
 
 
 class Done(NamedTuple):
@@ -47,7 +51,15 @@ class Caller(NamedTuple):
 
     def run(self, argv: list[str]) -> Done:
         """One process, and its milliseconds: on the clock, and of CPU with its children."""
-        return self.together([argv])[0]
+        with tempfile.TemporaryDirectory(prefix="tugtool-peers-") as name:
+            files, begun = (f"{name}/out", f"{name}/err"), time.perf_counter()
+            try:
+                pid = self._spawned(argv, files)
+            except OSError as error:
+                return Done(127, "", str(error))
+            with _bounded([pid]):
+                ends = _reaped([pid])
+            return _done(ends[pid], begun, *files)
 
     def together(self, argvs: list[list[str]], *, waits: bool = False) -> list[Done]:
         """Processes that all begin at the same moment.
@@ -55,10 +67,10 @@ class Caller(NamedTuple):
         With `waits` they open what they need first, write to READY, and wait at GATE.
         """
         with tempfile.TemporaryDirectory(prefix="tugtool-peers-") as name:
-            gate, ready = os.pipe(), os.pipe()
+            gate, ready = _high_pipe(), _high_pipe()
             files = [(f"{name}/out-{n}", f"{name}/err-{n}") for n in range(len(argvs))]
             pids = [
-                self._forked(argv, each, gate, ready, waits)
+                self._spawned(argv if waits else [*AT_THE_GATE, *argv], each, gate[0], ready[1])
                 for argv, each in zip(argvs, files, strict=True)
             ]
             os.close(gate[0])
@@ -72,39 +84,33 @@ class Caller(NamedTuple):
                 ends = _reaped(pids)
             return [_done(ends[pid], begun, *each) for pid, each in zip(pids, files, strict=True)]
 
-    def _forked(
-        self,
-        argv: list[str],
-        files: tuple[str, str],
-        gate: tuple[int, int],
-        ready: tuple[int, int],
-        waits: bool,
-    ) -> int:
-        pid = os.fork()
-        if pid:
-            return pid
+    def _spawned(self, argv: list[str], files: tuple[str, str], *kept: int) -> int:
+        program = shutil.which(argv[0], path=self.environment.get("PATH")) or argv[0]
+        writing = os.O_WRONLY | os.O_CREAT
+        streams = [
+            (os.POSIX_SPAWN_OPEN, 0, self.given, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, files[0], writing, 0o600),
+            (os.POSIX_SPAWN_OPEN, 2, files[1], writing, 0o600),
+            *((os.POSIX_SPAWN_DUP2, each, GATE + n) for n, each in enumerate(kept)),
+        ]
+        before = os.getcwd()
+        os.chdir(self.directory)
         try:
-            os.setsid()
-            os.close(gate[1])
-            os.chdir(self.directory)
-            if not waits:
-                os.read(gate[0], 1)
-            _wire(self.given, files, (gate[0], ready[1]) if waits else ())
-            os.execvpe(argv[0], argv, self.environment)
-        except BaseException as error:
-            os.write(2, f"{error}\n".encode())
+            # A group of its own, with whatever it starts.
+            return os.posix_spawn(
+                program, argv, self.environment, file_actions=streams, setpgroup=0
+            )
         finally:
-            os._exit(127)
+            os.chdir(before)
 
 
-def _wire(given: str, files: tuple[str, str], kept: tuple[int, ...]) -> None:
-    """Standard streams, then the gate; above everything that is open, and then in its place."""
-    writing = os.O_WRONLY | os.O_CREAT
-    sources = [os.open(given, os.O_RDONLY), *(os.open(file, writing, 0o600) for file in files)]
-    high = [os.dup2(source, 100 + n) for n, source in enumerate([*sources, *kept])]
-    for target, source in enumerate(high):
-        os.dup2(source, target, inheritable=True)
-    os.closerange(len(high), 200)
+def _high_pipe() -> tuple[int, int]:
+    """A pipe out of the way of the numbers that it has in the processes."""
+    low = os.pipe()
+    high = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, 100) for each in low]
+    for each in low:
+        os.close(each)
+    return high[0], high[1]
 
 
 @contextlib.contextmanager
@@ -115,11 +121,11 @@ def _bounded(pids: list[int]) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+        timer.join()
 
 
 def _kill(pids: list[int]) -> None:
     for pid in pids:
-        # Each leads a group of its own, with whatever it has started.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
 
