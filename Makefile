@@ -8,14 +8,16 @@ SEED ?=
 ONLY ?=
 CLIENTS := .clients
 BENCH := .bench
+PEERS := .peers
 QUICK ?=
 
 include clients/versions.mk
+include bench/peers/versions.mk
 
-.PHONY: help demo test proof check fix docs bench report clients clean
+.PHONY: help demo test proof check fix docs bench bench-peers report clients clean
 
 help: ## Show this list.
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
 
 demo: $(VENV)/runtime ## Show the main job end to end in a throw-away repository.
 	@$(BIN)/python scripts/demo.py $(BIN)/tugcode
@@ -47,12 +49,16 @@ report: $(VENV)/runtime $(BENCH)/installed ## Write docs/performance.md anew fro
 	@$(BIN)/python bench/report.py
 	@$(BENCH)/bin/python bench/plots.py
 
+bench-peers: $(VENV)/runtime $(PEERS)/installed ## Measure beside other tools, which it installs; QUICK=1 for less.
+	@PYTHONPATH=bench $(BIN)/python -m peers --self-test
+	@PYTHONPATH=bench $(BIN)/python -m peers $(if $(QUICK),--quick); status=$$?; $(MAKE) --no-print-directory report; exit $$status
+
 clients: $(VENV)/development $(CLIENTS)/installed ## Try the plugin with the real agent clients; needs npm.
 	@$(CLIENTS)/python/bin/python -m pip install --quiet --disable-pip-version-check .
 	@$(BIN)/python -m pytest clients -vv
 
 clean: ## Remove everything that was built.
-	rm -rf $(VENV) $(CLIENTS) $(BENCH) .cache .hypothesis
+	rm -rf $(VENV) $(CLIENTS) $(BENCH) $(PEERS) .cache .hypothesis
 
 $(VENV)/runtime: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -84,3 +90,16 @@ $(CLIENTS)/installed: clients/versions.mk
 	@$(PYTHON) -m venv $(CLIENTS)/python
 	@$(CLIENTS)/python/bin/python -m pip install --quiet --disable-pip-version-check $(SKILLS_REF)
 	@touch $@
+
+# What cannot be installed is told in the tables, and tried again the next time. Without pip in
+# it, an interpreter starts as fast for them as for us.
+$(PEERS)/installed: bench/peers/versions.mk | $(VENV)/runtime
+	@rm -rf $(PEERS) && mkdir $(PEERS)
+	@for each in $(PEERS_NPM); do \
+	  npm install --prefix $(PEERS) --silent --no-package-lock --no-audit --no-fund $$each 2>$(PEERS)/said || \
+	    echo "$$each: npm install $$each: $$(tail -n 1 $(PEERS)/said)" >>$(PEERS)/failed; done
+	@$(PYTHON) -m venv --without-pip $(PEERS)/python
+	@for each in $(PEERS_PYPI); do \
+	  $(BIN)/python -m pip --python $(PEERS)/python/bin/python install --quiet --disable-pip-version-check $$each 2>$(PEERS)/said || \
+	    echo "$$each: pip install $$each: $$(tail -n 1 $(PEERS)/said)" >>$(PEERS)/failed; done
+	@test -e $(PEERS)/failed || touch $@

@@ -5,6 +5,7 @@ that was planted in them. What depends on who comes first is tried again and aga
 `make proof ONLY=races`. Killed processes: `tests/proof/test_chaos.py`.
 """
 
+import contextlib
 import itertools
 import json
 from collections import Counter
@@ -15,7 +16,12 @@ import pytest
 from racing import Crew, command, plan_of, prepared
 from tugtool import state
 from tugtool.store import open_store, sql
-from tugtool.store.sqlite import LONG_LOG_BYTES
+from tugtool.store.sqlite import (
+    LONG_LOG_BYTES,
+    LONGEST_LOG_BYTES,
+    STAYING_COMMITS,
+    SqliteStore,
+)
 from workers import PLAN
 
 #: SPEC 9.6: nobody is refused, nobody starves.
@@ -193,3 +199,26 @@ def test_whoever_reads_does_not_hold_up_who_shortens_the_log(tmp_path):
         assert (tmp_path / "state.db-wal").stat().st_size > LONG_LOG_BYTES
     state.pause(writer, PLAN)
     assert (tmp_path / "state.db-wal").stat().st_size == 0
+
+
+def test_whoever_stays_lets_the_log_grow_and_whoever_leaves_shortens_it(tmp_path):
+    _, url = prepared(tmp_path / "state.db", 3000)
+    log = tmp_path / "state.db-wal"
+    with (
+        contextlib.closing(open_store(url)) as stays,
+        contextlib.closing(open_store(url)) as leaves,
+    ):
+        for _ in range(STAYING_COMMITS):
+            _turn_over(stays, "update plans set phase_title = phase_title")
+        sizes = []
+        for _ in range(12):
+            _turn_over(stays, "update steps set title = substr(title, 2) || 'x'")
+            sizes.append(log.stat().st_size)
+        assert LONG_LOG_BYTES < max(sizes) < LONGEST_LOG_BYTES + (1 << 20)
+        _turn_over(leaves, "update plans set phase_title = phase_title")
+        assert log.stat().st_size == 0
+
+
+def _turn_over(store: SqliteStore, statement: str) -> None:
+    with store.write(PLAN) as tx:
+        tx.run(statement)

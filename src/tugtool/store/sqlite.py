@@ -24,6 +24,14 @@ LOOK_SECONDS = 0.05
 #: it is kept short. SQLite's own way knows what it has moved only while somebody has it open.
 LONG_LOG_BYTES = 1 << 19
 
+#: Of a process that stays: whoever starts meanwhile shares its index of the log and need not
+#: read it. Above what SQLite itself writes over (1000 pages), so that a log is rarely cut off:
+#: that costs two syncs, and every commit that makes the file longer again some more.
+LONGEST_LOG_BYTES = 1 << 22
+
+#: So many commits of one process, and it is one that stays.
+STAYING_COMMITS = 20
+
 #: No backup is made while there is one that is younger.
 BACKUP_SECONDS = 60
 
@@ -52,6 +60,7 @@ class SqliteStore:
         self._reader: Connection | None = None
         self._identity: tuple[int, int] | None = None
         self._version: int | None = None
+        self._commits = 0
         self.is_urgent = False
 
     def exists(self) -> bool:
@@ -210,6 +219,7 @@ class SqliteStore:
                 self._refuse_replaced("nothing was written")
             if commit and connection.in_transaction:
                 connection.execute("commit")
+                self._commits += 1
                 # Deleted at that very moment: then it was written, but nobody will find it.
                 self._refuse_replaced("what was written went with it")
                 self._shorten_log(connection)
@@ -227,8 +237,9 @@ class SqliteStore:
             raise DatabaseUnavailable(self.path, reason=reason)
 
     def _shorten_log(self, connection: Connection) -> None:
+        longest = LONGEST_LOG_BYTES if self._commits > STAYING_COMMITS else LONG_LOG_BYTES
         try:
-            if os.stat(f"{self.path}-wal").st_size > LONG_LOG_BYTES:
+            if os.stat(f"{self.path}-wal").st_size > longest:
                 # If somebody reads just now, it is done another time.
                 connection.execute("pragma busy_timeout = 0")
                 connection.execute("pragma wal_checkpoint(truncate)")

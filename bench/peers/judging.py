@@ -1,0 +1,103 @@
+"""What was found, and what of it is a fault of ours: nothing may be, or the row says why."""
+
+from typing import NamedTuple
+
+OURS = "tugcode"
+#: How far behind a peer is still noise, on a machine that others use too.
+NOISE = 1.05
+#: Why a peer is ahead where it is: by what is done, and who.
+WHY = {
+    ("jobs", "huey"): "one transaction a job, not two: the job is deleted when it is fetched, so a "
+    "crash loses it; and one row a job, where we keep step, attempt, event and counts",
+    ("jobs", "litequeue"): "acknowledged before it is on the disk (synchronous=NORMAL); one row a "
+    "job, where we keep step, attempt, event and counts; no lease, no fence",
+    ("jobs", "litequeue, synchronous=FULL"): "as many commits as ours, but of one row a job, where "
+    "we keep step, attempt, event and counts; no lease, no fence",
+    ("jobs", "persist-queue"): "as many commits as ours, but of one row a job, where we keep step, "
+    "attempt, event and counts; no lease, no fence, one process only",
+}
+
+
+class Speed(NamedTuple):
+    """One row: what a system takes for something as a multiple of ours, so less is ahead."""
+
+    what: str
+    system: str
+    times_ours: float
+
+    @property
+    def is_ahead(self) -> bool:
+        return self.system != OURS and self.times_ours * NOISE < 1
+
+    @property
+    def why(self) -> str:
+        """Only where the peer is ahead."""
+        return WHY.get((self.what, self.system), "") if self.is_ahead else ""
+
+
+class Race(NamedTuple):
+    """How many of those who started at once were told that the one task is theirs, by round."""
+
+    system: str
+    winners: list[int]
+
+
+class Writes(NamedTuple):
+    """What was written at once: how many were told that it is kept, and how many are there."""
+
+    system: str
+    told: list[int]
+    kept: list[int]
+
+
+class Handover(NamedTuple):
+    """A lost its task to B and says that it is done; None if nothing was handed over."""
+
+    system: str
+    is_accepted: bool | None
+
+
+class Findings(NamedTuple):
+    """All that was found in a run."""
+
+    speeds: list[Speed]
+    races: list[Race]
+    writes: list[Writes]
+    handovers: list[Handover]
+
+
+def faults(found: Findings) -> list[str]:
+    """Ours, in sentences; a peer's are only told."""
+    return [
+        *_slow(found.speeds),
+        *_shared(_ours(found.races)),
+        *_lost(_ours(found.writes)),
+        *_fooled(_ours(found.handovers)),
+    ]
+
+
+def _ours(rows: list) -> list:
+    return [row for row in rows if row.system == OURS]
+
+
+def _slow(speeds: list[Speed]) -> list[str]:
+    return [
+        f"{speed.what}: {speed.system} takes {speed.times_ours:.2f} times ours, without a why"
+        for speed in speeds
+        if speed.is_ahead and not speed.why
+    ]
+
+
+def _shared(races: list[Race]) -> list[str]:
+    bad = [count for race in races for count in race.winners if count != 1]
+    return [f"one task had {count} owners" for count in bad]
+
+
+def _lost(writes: list[Writes]) -> list[str]:
+    rounds = [pair for each in writes for pair in zip(each.told, each.kept, strict=True)]
+    return [f"{told} writes were acknowledged, {kept} kept" for told, kept in rounds if kept < told]
+
+
+def _fooled(handovers: list[Handover]) -> list[str]:
+    said = {True: "a superseded worker's finish was accepted", None: "nothing was handed over"}
+    return [said[each.is_accepted] for each in handovers if each.is_accepted is not False]
