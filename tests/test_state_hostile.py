@@ -171,6 +171,31 @@ def test_bytes_that_are_no_utf_8_are_stored_readably_and_mean_the_same_again(cla
     assert shown["checklist_items"][-1]["reason"] == "caf\\udce9"
 
 
+def test_a_step_whose_name_is_no_utf_8_does_not_exist(claimed):
+    before = claimed.dump()
+    for words in (
+        ("start",),
+        ("why",),
+        ("reset",),
+        ("reopen", "--reason=x"),
+        ("update", "--all=open"),
+    ):
+        refused = claimed.json(words[0], "work", "caf\udce9", *words[1:])
+        assert (refused.status, refused.codes) == (1, ["E059"])
+    assert claimed.dump() == before
+
+
+def test_a_plan_whose_path_is_no_utf_8_is_not_recorded(claimed):
+    path = os.fsencode(claimed.red) + b"/caf\xe9.md"
+    with open(path, "w") as file:
+        file.write("# A\n\n### Step 1: a\n")
+    before = claimed.dump()
+    refused = claimed.json("init", os.fsdecode(path))
+    assert (refused.status, refused.codes) == (1, ["E072"])
+    assert claimed.json("show", os.fsdecode(path)).codes == ["E063"]
+    assert claimed.dump() == before
+
+
 def test_a_lone_surrogate_in_json_is_stored_readably(claimed):
     entry = b'[{"kind": "task", "ordinal": 0, "status": "deferred", "reason": "\\ud800"}]'
     assert claimed.batch("step-1", entry).status == 0

@@ -733,3 +733,10 @@ def test_sixteen_creations_at_once_all_succeed_and_are_sixteen_different_ones(ya
     listed = yard.ok("worktree", "list")["worktrees"]
     assert [(tree["exists"], tree["clean"]) for tree in listed] == [(True, True)] * 16
     fsck(yard.root)
+
+
+@pytest.mark.parametrize("base", ["main~0", "main^0", "main@{0}", "main..main", "main:"])
+def test_a_commit_that_is_no_branch_is_no_base(yard, base):
+    yard = yard()
+    yard.refused("E031", "worktree", "create", "work", "--base", base)
+    yard.refused("E031", "dash", "create", "fix", "--base", base)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from tugtool.plan.model import Plan
     from tugtool.repository import Repository
 
+#: What git has in revisions, and in no branch's name.
+_IN_NO_NAME = ("..", "@{", "~", "^", ":")
 #: What people write into the table of metadata when they mean: not decided.
 _UNDECIDED = ("", "-", "--", "\u2013", "\u2014", "n/a", "none", "tbd", "?")
 
@@ -23,7 +25,9 @@ def branch(repo: Repository, *, asked: str | None, target: str | None) -> str:
     if wanted is None:
         return current_branch(repo.root)
     name = wanted.removeprefix("refs/heads/")
-    if commit_of(repo.root, f"refs/heads/{name}") is None:
+    # `main~2` and `main@{1}` are commits, and no branch that anything could be merged to.
+    is_name = not any(mark in name for mark in _IN_NO_NAME)
+    if not is_name or commit_of(repo.root, f"refs/heads/{name}") is None:
         raise _missing(repo, name, "--base" if asked is not None else "the plan's Target branch")
     return name
 

@@ -209,9 +209,16 @@ def test_the_table_of_commands_has_places_for_paths():
 
 
 @pytest.mark.no_cover
-def test_bytes_that_are_no_text_and_a_link_inside_are_names_like_any_other(yard):
-    done = yard.type(["state", "init", _raw(yard.root, ""), "--json"])
-    assert (done.status, done.data["plan_path"]) == (0, ".tugtool/tugplan-caf\\udce9.md")
+def test_a_plan_whose_name_is_no_text_is_shown_and_not_recorded(yard):
+    name = _raw(yard.root, "")
+    assert yard.type(["plan", "show", name, "--json"]).status == 0
+    for command in ("state init", "state show", "state claim", "worktree create", "merge"):
+        done = yard.type([*command.split(), name, "--json"])
+        assert (done.status, set(done.codes) <= {"E072", "E063", "E045"}) == (1, True), done.out
+
+
+@pytest.mark.no_cover
+def test_a_link_inside_means_what_it_leads_to(yard):
     (yard.root / "here.md").symlink_to(yard.root / ".tugtool" / "tugplan-work.md")
     assert yard.type(["state", "show", "here.md", "--json"]).data["plan_path"].endswith("-work.md")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tugtool.errors import Unreadable
 from tugtool.plan import graph
 from tugtool.state import record, restoring
 from tugtool.store import sql, sql_setup
@@ -28,6 +29,10 @@ def init(
     A database that is lost is restored from its backup first; then `restored` in the answer
     is what `restore` answers. Where the backup is gone too, `forgotten` lists what is known.
     """
+    if record.storable(plan) != plan:
+        # The record is text; written out, the name would lead to no file.
+        why = "cannot be recorded: its path is not UTF-8"
+        raise Unreadable(plan, why, hint="give the file another name")
     restored = restoring.restore_lost(store)
     forgotten = store.forgotten()
     store.create()

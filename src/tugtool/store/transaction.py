@@ -91,6 +91,19 @@ class SqliteTransaction:
         try:
             # Nearly every statement is about the plan, at this time.
             named = {"plan": self._plan, "now": self.now, **values}
-            return self._connection.execute(statement, named)
+            try:
+                return self._connection.execute(statement, named)
+            except UnicodeEncodeError:
+                # Somebody typed bytes that are no UTF-8; nothing here has a name like that.
+                return self._connection.execute(statement, _written_out(named))
         except linked.Error as error:
             raise self._store.translated(error) from error
+
+
+def _written_out(values: Mapping[str, object]) -> dict[str, object]:
+    return {
+        name: value.encode("utf-8", "backslashreplace").decode()
+        if isinstance(value, str)
+        else value
+        for name, value in values.items()
+    }
