@@ -31,6 +31,8 @@ COPY = PlanCopy(PLAN, "hash")
 #: Commands of whoever holds a step; each is measured on steps of its own.
 HOLDERS = ("start", "heartbeat", "update", "complete", "release")
 WORKTREE = "bench-worktree"
+#: Steps of the plan that is worn.
+WORN = 1000
 
 
 def prepare(repository: str, count: str) -> int:
@@ -66,7 +68,7 @@ def wear(count: str, fault: str = "") -> dict[str, object]:
     with tempfile.TemporaryDirectory(prefix="tugtool-claims-") as name:
         place = Path(name)
         (place / "copies").mkdir()
-        store = _store(place / "worn", "free", 100, copies=str(place / "copies"))
+        store = _store(place / "worn", "free", WORN, copies=str(place / "copies"))
         reader = store._opened("ro") if fault else None
         if reader is not None:
             # It looks once and never goes: what it sees must be kept for it.
@@ -75,18 +77,18 @@ def wear(count: str, fault: str = "") -> dict[str, object]:
         total, samples, costs = int(count), [_sizes(store, 0)], list[float]()
         for part in range(20):
             begun = time.process_time()
-            for _ in range(total // 100):
-                _round(store)
+            for n in range(total // 100):
+                _round(store, f"step-{(part * total // 100 + n) % WORN}")
             costs.append((time.process_time() - begun) / (total // 20) * 1e6)
             samples.append(_sizes(store, (part + 1) * total // 20))
         early, late = statistics.median(costs[:2]), statistics.median(costs[-2:])
         return {"samples": samples, "early": early, "late": late, **_left(store, place)}
 
 
-def _round(store: SqliteStore) -> None:
-    """Five operations."""
+def _round(store: SqliteStore, anchor: str) -> None:
+    """Five operations on a step; its attempts are few, as they are where it parks after five."""
     owner, copy = "wearer", COPY
-    anchor = str(state.claim(store, PLAN, Request(owner, max_attempts=10**9), copy=copy)["anchor"])
+    state.claim(store, PLAN, Request(owner, max_attempts=10**9), copy=copy, step=anchor)
     state.start(store, PLAN, anchor, owner=owner)
     state.heartbeat(store, PLAN, anchor, owner=owner)
     begun = [{"kind": "task", "ordinal": 0, "status": "in_progress"}]

@@ -21,7 +21,7 @@ LOG = Budget(5, 16)
 #: CPU time of an operation at the end beside that at the beginning.
 COST = Budget(1.2, 1.5)
 NOTE = (
-    "Five kinds of operations by turns on one plan of 100 steps, all inside one process. Every "
+    "Five kinds of operations by turns on one plan of 1,000 steps, all inside one process. Every "
     "operation is an event that stays in the history; that is what the database grows by."
 )
 

@@ -116,7 +116,8 @@ def bench(doc: str | None, *, rounds: int, quick: int) -> Iterator[Bench]:
         print(f"{chosen.rounds} rounds, seed {chosen.seed}, {versions(binaries)}\n", flush=True)
         results = Results()
         yield Bench(place, binaries, env, chosen, results)
-        results.save(chosen.results)
+        if not chosen.self_test:
+            results.save(chosen.results)
 
 
 def options(doc: str | None, *, rounds: int, quick: int) -> argparse.Namespace:
