@@ -139,7 +139,14 @@ CASES = {
     ),
     "archive": Case(("state", "archive", "work"), DONE, again=_says("changed")),
     "import": Case(("state", "import", "x.jsonl"), MOVED, again=_says("E064"), parts=True),
-    "prune": Case(("state", "prune"), DROPPED, again=_says("pruned", "exported_to"), parts=True),
+    # What was written down before somebody died is kept beside what is written down again.
+    "prune": Case(
+        ("state", "prune"),
+        DROPPED,
+        again=_says("pruned", "exported_to"),
+        apart=frozenset({"files"}),
+        parts=True,
+    ),
     "restore": Case(("state", "restore"), LOST, again=_says("E077"), parts=True),
 }
 
@@ -181,7 +188,7 @@ GIT_CASES = {
     "worktree create": Case(
         ("worktree", "create", "work"),
         again=_says("branch_name", "worktree_path"),
-        traces=NOTED | {"worktrees", "status", "trees", "refs"},
+        traces=frozenset({"worktrees", "status", "trees", "refs"}),
     ),
     "worktree remove": Case(("worktree", "remove", "red", "--force"), DIRTY, again=_says("E034")),
     "worktree cleanup": Case(("worktree", "cleanup"), TREE),
