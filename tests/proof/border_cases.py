@@ -147,7 +147,14 @@ CASES = {
         apart=frozenset({"files"}),
         parts=True,
     ),
-    "restore": Case(("state", "restore"), LOST, again=_says("E077"), parts=True),
+    # Each time attempts are raised once more, and what lay there is set aside once more.
+    "restore": Case(
+        ("state", "restore"),
+        LOST,
+        again=_says("E077"),
+        apart=frozenset({"files", "steps"}),
+        parts=True,
+    ),
 }
 
 #: The same for what also touches git, or files, or runs what somebody else wrote.
