@@ -139,8 +139,22 @@ CASES = {
     ),
     "archive": Case(("state", "archive", "work"), DONE, again=_says("changed")),
     "import": Case(("state", "import", "x.jsonl"), MOVED, again=_says("E064"), parts=True),
-    "prune": Case(("state", "prune"), DROPPED, again=_says("pruned", "exported_to"), parts=True),
-    "restore": Case(("state", "restore"), LOST, again=_says("E077"), parts=True),
+    # What was written down before somebody died is kept beside what is written down again.
+    "prune": Case(
+        ("state", "prune"),
+        DROPPED,
+        again=_says("pruned", "exported_to"),
+        apart=frozenset({"files"}),
+        parts=True,
+    ),
+    # Each time attempts are raised once more, and what lay there is set aside once more.
+    "restore": Case(
+        ("state", "restore"),
+        LOST,
+        again=_says("E077"),
+        apart=frozenset({"files", "steps"}),
+        parts=True,
+    ),
 }
 
 #: The same for what also touches git, or files, or runs what somebody else wrote.
@@ -181,7 +195,7 @@ GIT_CASES = {
     "worktree create": Case(
         ("worktree", "create", "work"),
         again=_says("branch_name", "worktree_path"),
-        traces=NOTED | {"worktrees", "status", "trees", "refs"},
+        traces=frozenset({"worktrees", "status", "trees", "refs"}),
     ),
     "worktree remove": Case(("worktree", "remove", "red", "--force"), DIRTY, again=_says("E034")),
     "worktree cleanup": Case(("worktree", "cleanup"), TREE),

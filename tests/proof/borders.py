@@ -323,7 +323,7 @@ class Try:
     def _answer(self, said: Said) -> object:
         """What it says; whoever is more than a transaction also tells how far it had come."""
         errors = [code for code in said.codes if code.startswith("E")]
-        return said.status, errors if self.case.git else said.envelope
+        return said.status, errors if self.case.git or self.case.apart else said.envelope
 
 
 def _apart(one: dict[str, str], other: dict[str, str]) -> str:

@@ -13,7 +13,7 @@ from weave_git import DEEDS, Field, schedules
 from tugtool import crash
 
 #: How many of them are tried by default.
-SOME = 20
+SOME = 14
 #: Points of commands that drive others; these are held here by themselves.
 NOT_HELD = ("implement",)
 

@@ -24,7 +24,8 @@ from worktree_fixtures import fsck
 DAY = "20260223"
 ONE = ".tugtool/tugplan-one.md"
 #: What doctor says of work that lies where somebody left it, which is for a person to judge.
-CHOICES = ("uncommitted: ",)
+#: What is committed in a worktree while somebody takes that away stays on its branch.
+CHOICES = ("uncommitted: ", "branches: ")
 #: Not refusals: something went wrong.
 FAILURES = ("E046", "E047", "E099")
 
