@@ -4,9 +4,10 @@
 
 `make bench-peers` installs the peers first, in the versions of `bench/peers/versions.mk`. Writes
 `bench/results/peers.json`. Exit status 1 if a step of ours had two owners, if an acknowledged
-write of ours is not there, if we accepted a superseded worker's finish, or if a peer is ahead
-in a row that does not say why, or if ours could not be measured. A peer that cannot be installed or run has rows that say so.
-`--self-test` plants a tool of ours with each of these faults, and fails unless all are caught.
+write of ours is not there, if we accepted a superseded worker's finish, if a peer is ahead in a
+row that does not say why, or if ours could not be measured. A peer that cannot be installed or
+run has rows that say so. `--self-test` plants a tool of ours with each of the first four faults,
+and fails unless all are caught.
 """
 
 import argparse
