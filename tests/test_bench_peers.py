@@ -58,6 +58,24 @@ def test_a_superseded_finish_that_is_not_refused_is_a_fault(judging, accepted, s
     assert judging.faults(found) == [said]
 
 
+def test_what_of_ours_could_not_be_measured_is_a_fault(judging):
+    measured = _found(
+        judging,
+        speeds=[judging.Speed("claim", "tugcode", 1.0)],
+        races=[judging.Race("tugcode", [1])],
+        writes=[judging.Writes("tugcode", [12], [12])],
+        handovers=[judging.Handover("tugcode", False)],
+    )
+    assert judging.unmeasured(measured, {"claim"}) == []
+    only_peers = _found(judging, races=[judging.Race("peer", [1])])
+    assert judging.unmeasured(only_peers, {"claim"}) == [
+        "ours was not measured: claim",
+        "ours was not measured: races",
+        "ours was not measured: writes",
+        "ours was not measured: handovers",
+    ]
+
+
 def test_what_is_wrong_with_a_peer_is_told_and_not_held_against_us(judging):
     found = _found(
         judging,

@@ -4,9 +4,10 @@
 
 `make bench-peers` installs the peers first, in the versions of `bench/peers/versions.mk`. Writes
 `bench/results/peers.json`. Exit status 1 if a step of ours had two owners, if an acknowledged
-write of ours is not there, if we accepted a superseded worker's finish, or if a peer is ahead
-in a row that does not say why. A peer that cannot be installed or run has rows that say so.
-`--self-test` plants a tool of ours with each of these faults, and fails unless all are caught.
+write of ours is not there, if we accepted a superseded worker's finish, if a peer is ahead in a
+row that does not say why, or if ours could not be measured. A peer that cannot be installed or
+run has rows that say so. `--self-test` plants a tool of ours with each of the first four faults,
+and fails unless all are caught.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from pathlib import Path
 
 import harness
 
-from peers import contending, faulty, judging, measuring
+from peers import contending, faulty, judging, measuring, speed
 from peers.ground import HERE, Ground, package
 
 RESULTS = harness.PROJECT / "bench" / "results" / "peers.json"
@@ -41,7 +42,8 @@ def main() -> int:
         contending.writes(ground)
         contending.late(ground)
         _keep(ground, options.write)
-    bad = judging.faults(ground.found)
+    expected = {"jobs", *speed.DOES} - {"start"}
+    bad = [*judging.unmeasured(ground.found, expected), *judging.faults(ground.found)]
     print("", *(bad or ["nothing of ours is at fault"]), sep="\n")
     print(f"{time.monotonic() - begun:.0f} s")
     return 1 if bad else 0
@@ -68,7 +70,7 @@ def _versions(ground: Ground) -> dict[str, str]:
 
 def _keep(ground: Ground, file: str) -> None:
     found = {
-        "made_by": "make bench-peers",
+        "made_by": f"make bench-peers{' QUICK=1' if ground.quick else ''}",
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "versions": _versions(ground),
         "tables": ground.tables,

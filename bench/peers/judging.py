@@ -7,6 +7,8 @@ OURS = "tugcode"
 NOISE = 1.05
 #: Why a peer is ahead where it is: by what is done, and who.
 WHY = {
+    ("create", "taskmd"): "one file with one line in it; ours records a whole plan, with as many "
+    "steps as the project has, in one transaction that is on the disk before it answers",
     ("jobs", "huey"): "one transaction a job, not two: the job is deleted when it is fetched, so a "
     "crash loses it; and one row a job, where we keep step, attempt, event and counts",
     ("jobs", "litequeue"): "acknowledged before it is on the disk (synchronous=NORMAL); one row a "
@@ -74,6 +76,13 @@ def faults(found: Findings) -> list[str]:
         *_lost(_ours(found.writes)),
         *_fooled(_ours(found.handovers)),
     ]
+
+
+def unmeasured(found: Findings, expected: set[str]) -> list[str]:
+    """What of ours was not found out at all: a command that fails must not pass for a good one."""
+    missing = expected - {speed.what for speed in _ours(found.speeds)}
+    kinds = [kind for kind in Findings._fields[1:] if not _ours(getattr(found, kind))]
+    return [f"ours was not measured: {name}" for name in (*sorted(missing), *kinds)]
 
 
 def _ours(rows: list) -> list:
