@@ -220,8 +220,8 @@ def identity(path: str) -> tuple[int, int] | None:
     """What tells a file from another that lies in its place later; None if there is none."""
     try:
         status = os.stat(path)
-    except OSError:
-        return None
+    except OSError as error:
+        return None if isinstance(error, (FileNotFoundError, NotADirectoryError)) else UNSEEN
     return status.st_dev, status.st_ino
 
 
@@ -244,8 +244,8 @@ def _lies_at(descriptor: int, path: str) -> bool:
 _MARK = b"%020d %020d %020d %020d %020d\n"
 _MARK_BYTES = len(_MARK % (0, 0, 0, 0, 0))
 
-#: Of a database that nobody has written through yet.
-UNSIGNED = (0, 0, 0)
+#: Of a database that nobody has written through yet; of a file that nobody can look at.
+UNSIGNED, UNSEEN = (0, 0, 0), (-1, -1)
 
 
 def signature(path: str) -> tuple[int, int, int]:

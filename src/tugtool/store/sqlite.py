@@ -207,11 +207,11 @@ class SqliteStore:
         """End the transaction and let the next writer in."""
         try:
             if commit:
-                self._refuse_replaced("nothing was written")
+                self._refuse_replaced("nothing was written", written=False)
             if commit and connection.in_transaction:
-                connection.execute("commit")
+                self._commit(connection)
                 # Deleted at that very moment: then it was written, but nobody will find it.
-                self._refuse_replaced("what was written went with it")
+                self._refuse_replaced("what was written went with it", written=True)
                 self._shorten_log(connection)
                 queue.keep_up(self.mark, self.path, connection)
         except linked.Error as error:
@@ -221,8 +221,19 @@ class SqliteStore:
             if writing:
                 self._queue.leave()
 
-    def _refuse_replaced(self, outcome: str) -> None:
-        if queue.identity(self.path) != self._identity:
+    def _commit(self, connection: Connection) -> None:
+        try:
+            connection.execute("commit")
+        except linked.Error as error:
+            _roll_back(connection)
+            from tugtool.store import trouble
+
+            raise trouble.uncommitted(self.translated(error), connection) from error
+
+    def _refuse_replaced(self, outcome: str, *, written: bool) -> None:
+        found = queue.identity(self.path)
+        # What is written is written, though nobody can look at it just now.
+        if found != self._identity and not (written and found == queue.UNSEEN):
             reason = f"was deleted or replaced in the meantime; {outcome}"
             raise DatabaseUnavailable(self.path, reason=reason)
 
@@ -231,8 +242,10 @@ class SqliteStore:
             if os.stat(f"{self.path}-wal").st_size > LONG_LOG_BYTES:
                 # If somebody reads just now, it is done another time.
                 connection.execute("pragma busy_timeout = 0")
-                connection.execute("pragma wal_checkpoint(truncate)")
-                connection.execute(f"pragma busy_timeout = {int(self._busy_seconds * 1000)}")
+                try:
+                    connection.execute("pragma wal_checkpoint(truncate)")
+                finally:
+                    connection.execute(f"pragma busy_timeout = {int(self._busy_seconds * 1000)}")
         except (OSError, linked.Error):
             # What was committed stays committed.
             return

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 
 from tugtool.state_errors import DatabaseUnavailable, QueryFailed
+from tugtool.store import linked, schema
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tugtool.store.linked import Error
+    from tugtool.state_errors import DatabaseError
+    from tugtool.store.linked import Connection, Error
 
 #: What says that the file itself is the trouble, not what we asked of it.
 _UNREAD = ("IOERR_READ", "IOERR_SHORT_READ")
@@ -16,6 +18,9 @@ _UNUSABLE = ("CANTOPEN", "NOTADB", "CORRUPT", "READONLY", "PERM", "AUTH", "FORMA
 
 #: And that a backup would help.
 _DAMAGED = ("NOTADB", "CORRUPT", "FORMAT")
+
+#: And that a commit may be in the log although it failed.
+_HALF = ("IOERR", "FULL")
 
 RESTORE = "tugcode state restore"
 
@@ -35,6 +40,28 @@ def translated(
         reason = f"is locked by {_foreign_writer(path)} for over {busy_seconds:g} s"
         return QueryFailed(path, reason=reason, name=name)
     return QueryFailed(path, reason=f"refused a statement: {error}", name=name)
+
+
+def uncommitted(refusal: DatabaseError, connection: Connection) -> DatabaseError:
+    """The refusal of a commit, which must not come true later; it says so where it might."""
+    if str(refusal.facts.get("sqlite")).startswith(_HALF) and not overwrite(connection):
+        refusal.message += "; it may have been written all the same"
+    return refusal
+
+
+def overwrite(connection: Connection) -> bool:
+    """Put something harmless where a failed commit lies in the log; whether that is certain.
+
+    All of it is written when the disk fails to confirm it, and whoever opens the database next
+    takes what is whole for a commit. Under the lock, and before anybody is told.
+    """
+    try:
+        connection.execute("begin immediate")
+        connection.execute(f"pragma user_version = {schema.VERSION}")
+        connection.execute("commit")
+    except linked.Error:
+        return False
+    return True
 
 
 def restoring(backup: str | None) -> str | None:
