@@ -15,7 +15,9 @@ import socket
 import sys
 import time
 
+import logs
 import notified
+
 import tugtool
 import workers
 
@@ -23,9 +25,10 @@ for module in pkgutil.walk_packages(tugtool.__path__, "tugtool."):
     if module.name != "tugtool.__main__" and ".scripted" not in module.name:
         __import__(module.name)
 
+from tugtool import state  # noqa: E402
 from tugtool.cli.main import main  # noqa: E402 (only now everything is loaded)
 from tugtool.state_errors import DatabaseError  # noqa: E402
-from tugtool.store import sqlite, trouble  # noqa: E402
+from tugtool.store import linked, sqlite, trouble  # noqa: E402
 
 #: No command takes so long, whatever is wrong.
 MOST_SECONDS = 60
@@ -49,11 +52,37 @@ def _deaf() -> None:
     sqlite.SqliteStore.end = deaf
 
 
+def _forgetful() -> None:
+    """A claim that is undone once it was answered."""
+    claim = state.claim
+
+    def forgetful(store, plan, request, **how):
+        answer = claim(store, plan, request, **how)
+        if answer["claimed"]:
+            state.reset(store, plan, answer["anchor"], actor=None)
+        return answer
+
+    state.claim = forgetful
+
+
+def _believing() -> None:
+    """Whatever is in the log is taken for good: its checksums are made to fit."""
+    opened = linked.opened
+
+    def believing(path, mode, **how):
+        logs.make_fit(f"{path}-wal")
+        return opened(path, mode, **how)
+
+    linked.opened = believing
+
+
 #: To plant, so that what should be noticed is.
 FAULTS = {
     "": lambda: None,
     "untranslated": _untranslated,
     "deaf": _deaf,
+    "forgetful": _forgetful,
+    "believing": _believing,
     "bit by bit": workers.no_transaction,
     "early": workers.early_answer,
     "left as it is": lambda: setattr(trouble, "overwrite", lambda connection: True),

@@ -5,30 +5,25 @@ error with a code, the database is sound and unchanged, and the same command suc
 fault is gone. See `faulting.py` for what is judged, `notified.py` for how calls are failed.
 """
 
-import os
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from faulting import DEAD, ERRORS, KILL, SCENES, Point, Server, Stage, Wrong, in_memory, spread
 
-from faulting import DEAD, ERRORS, KILL, SCENES, Point, Server, Stage, Wrong, spread
 from proving import Spell
 
 #: Points by default; with time to spend, as many as there are.
 FEW = 110
-#: Where syncing costs nothing, if there is such a place: the faults are ours anyway.
-MEMORY = "/dev/shm"
 
 
 @pytest.fixture
 def stage() -> Iterator[Stage]:
     """A place for all scenes."""
-    place = MEMORY if os.access(MEMORY, os.W_OK) else None
     server = Server()
-    with tempfile.TemporaryDirectory(dir=place, prefix="tug-") as directory:
+    with in_memory() as directory:
         yield Stage(Path(directory), server)
         server.end()
 
@@ -61,16 +56,16 @@ def test_a_command_killed_at_any_system_call_has_happened_or_not(spell, stage):
 
 def _points(stage: Stage) -> dict[str, Point]:
     """Planted fault -> where it shows."""
-    stage.prepare("start")
-    log = stage.found("start", "pwrite64", "state.db-wal")
-    sync = stage.found("start", "fdatasync", "state.db-wal")[-1]
-    first = stage.found("start", "pread64", "state.db")[0]
+    stage.prepare("complete")
+    log = stage.found("complete", "pwrite64", "state.db-wal")
+    sync = stage.found("complete", "fdatasync", "state.db-wal")[-1]
+    first = stage.found("complete", "pread64", "state.db")[0]
     return {
-        "untranslated": Point("start", "pread64", first, "EIO"),
-        "deaf": Point("start", "pwrite64", log[-1], "ENOSPC"),
-        "bit by bit": Point("start", "pwrite64", log[-1], KILL),
-        "left as it is": Point("start", "fdatasync", sync, "EIO"),
-        "early": Point("start", "pwrite64", log[-1], "EIO"),
+        "untranslated": Point("complete", "pread64", first, "EIO"),
+        "deaf": Point("complete", "pwrite64", log[-1], "ENOSPC"),
+        "bit by bit": Point("complete", "pwrite64", log[-1], KILL),
+        "left as it is": Point("complete", "fdatasync", sync, "EIO"),
+        "early": Point("complete", "pwrite64", log[-1], "EIO"),
     }
 
 

@@ -22,7 +22,7 @@ import time
 from tugtool import jsontext
 from tugtool.state_errors import QueryFailed
 from tugtool.store import sql
-from tugtool.store.linked import Error
+from tugtool.store.linked import FAILURES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -310,7 +310,7 @@ def keep_up(mark: str | None, path: str, connection: Connection) -> None:
         since = connection.execute(sql.COMPLETED_SINCE, {"seq": before or number})
         lines = [jsontext.encode(list(row)) for row in since]
         _move(mark, mark_line(max(before, number), signed), lines)
-    except (OSError, Error):
+    except (OSError, *FAILURES):
         # It cannot be written. Then an older copy is not noticed, and that is all.
         return
 

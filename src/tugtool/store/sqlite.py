@@ -6,7 +6,8 @@ import os
 import time
 
 from tugtool import clock as clocks
-from tugtool.state_errors import DatabaseError, DatabaseUnavailable
+from tugtool.errors import TugError
+from tugtool.state_errors import DatabaseError, DatabaseUnavailable, NewerDatabase
 from tugtool.store import linked, queue, schema
 from tugtool.store.transaction import SqliteTransaction
 
@@ -86,7 +87,7 @@ class SqliteStore:
             if not self.exists():
                 queue.forget(self.mark)
             self._writer = self._writer or self._opened("rwc")
-        except linked.Error as error:
+        except linked.FAILURES as error:
             raise self.translated(error) from error
         finally:
             self._queue.leave()
@@ -119,7 +120,12 @@ class SqliteStore:
         try:
             with self.read() as tx:
                 return bool(tx.value("pragma integrity_check(1)") == "ok")
-        except DatabaseError:
+        except DatabaseError as error:
+            if isinstance(error, NewerDatabase) or str(error.facts.get("sqlite")).startswith(
+                "BUSY"
+            ):
+                # Nothing is wrong with it. We may not touch it, or not now.
+                raise
             return False
 
     def damage(self) -> list[str]:
@@ -127,7 +133,7 @@ class SqliteStore:
         from tugtool.store import checking
 
         with self.read() as tx:
-            return checking.damage(tx)
+            return checking.damage(tx.all)
 
     def dangling(self) -> list[str]:
         """Rows that refer to rows that are not there, in words."""
@@ -199,7 +205,7 @@ class SqliteStore:
         except BaseException as error:
             if writing:
                 self._queue.leave()
-            if isinstance(error, linked.Error):
+            if isinstance(error, linked.FAILURES):
                 raise self.translated(error) from error
             raise
 
@@ -214,7 +220,7 @@ class SqliteStore:
                 self._refuse_replaced("what was written went with it", written=True)
                 self._shorten_log(connection)
                 queue.keep_up(self.mark, self.path, connection)
-        except linked.Error as error:
+        except linked.FAILURES as error:
             raise self.translated(error) from error
         finally:
             _roll_back(connection)
@@ -224,7 +230,7 @@ class SqliteStore:
     def _commit(self, connection: Connection) -> None:
         try:
             connection.execute("commit")
-        except linked.Error as error:
+        except linked.FAILURES as error:
             _roll_back(connection)
             from tugtool.store import trouble
 
@@ -246,7 +252,7 @@ class SqliteStore:
                     connection.execute("pragma wal_checkpoint(truncate)")
                 finally:
                     connection.execute(f"pragma busy_timeout = {int(self._busy_seconds * 1000)}")
-        except (OSError, linked.Error):
+        except (OSError, *linked.FAILURES):
             # What was committed stays committed.
             return
 
@@ -299,8 +305,16 @@ class SqliteStore:
             self._drop_replaced()
             self._reader = self._reader or self._opened("ro")
             return int(self._reader.execute("pragma data_version").fetchone()[0])
-        except linked.Error as error:
+        except linked.FAILURES as error:
             raise self.translated(error) from error
+
+    def blamed(self, error: BaseException, connection: Connection) -> DatabaseError | None:
+        """What is wrong with the file, where rows that cannot be are why an operation failed."""
+        if isinstance(error, TugError) or not isinstance(error, Exception):
+            return None
+        from tugtool.store import trouble
+
+        return trouble.found(self.path, connection, backup=self.backup)
 
     def translated(self, error: Exception) -> DatabaseError:
         """Our word for what SQLite or the system says."""
@@ -308,7 +322,6 @@ class SqliteStore:
 
         if isinstance(error, OSError):
             return trouble.unopened(self.path, error)
-        assert isinstance(error, linked.Error)
         busy = self._busy_seconds
         return trouble.translated(self.path, error, busy_seconds=busy, backup=self.backup)
 
@@ -317,6 +330,6 @@ def _roll_back(connection: Connection) -> None:
     try:
         if connection.in_transaction:
             connection.execute("rollback")
-    except linked.Error:
+    except linked.FAILURES:
         # Whatever is wrong with the file, what was not committed is not in it.
         pass

@@ -10,7 +10,7 @@ from tugtool.store import linked, schema
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tugtool.state_errors import DatabaseError
-    from tugtool.store.linked import Connection, Error
+    from tugtool.store.linked import Connection
 
 #: What says that the file itself is the trouble, not what we asked of it.
 _UNREAD = ("IOERR_READ", "IOERR_SHORT_READ")
@@ -26,10 +26,11 @@ RESTORE = "tugcode state restore"
 
 
 def translated(
-    path: str, error: Error, *, busy_seconds: float, backup: str | None = None
+    path: str, error: Exception, *, busy_seconds: float, backup: str | None = None
 ) -> DatabaseUnavailable | QueryFailed:
     """SQLite's error as one of ours; by its name, because its texts change."""
-    name = getattr(error, "sqlite_errorname", "ERROR").removeprefix("SQLITE_")
+    # Without one it was Python's part of it that could not read a text.
+    name = getattr(error, "sqlite_errorname", "SQLITE_CORRUPT").removeprefix("SQLITE_")
     kind = name.partition("_")[0]
     gone = kind == "IOERR" and (name in _UNREAD or not os.path.isfile(path))
     if kind in _UNUSABLE or gone:
@@ -59,9 +60,23 @@ def overwrite(connection: Connection) -> bool:
         connection.execute("begin immediate")
         connection.execute(f"pragma user_version = {schema.VERSION}")
         connection.execute("commit")
-    except linked.Error:
+    except linked.FAILURES:
         return False
     return True
+
+
+def found(path: str, connection: Connection, *, backup: str | None) -> DatabaseUnavailable | None:
+    """The first damage that SQLite finds in the file; None if it is whole."""
+    from tugtool.store import checking
+
+    try:
+        said = checking.damage(lambda look: connection.execute(look).fetchall())
+    except linked.FAILURES as error:
+        said = [str(error)]
+    if not said:
+        return None
+    hint = restoring(backup)
+    return DatabaseUnavailable(path, reason=f"is damaged: {said[0]}", name="CORRUPT", hint=hint)
 
 
 def restoring(backup: str | None) -> str | None:
