@@ -56,18 +56,16 @@ def _flipped(wreck: Wreck, chance: random.Random, *, page: bool) -> str:
 
 @pytest.mark.proof(share=2)
 def test_a_bit_that_was_turned_over_makes_nobody_lie(spell, wreck):
-    seen = Counter(
-        wreck.examine(_flipped(wreck, each, page=False)) for each in _rounds(spell, FLIPS)
-    )
+    chances = _rounds(spell, FLIPS)
+    seen = Counter(wreck.examine(_flipped(wreck, each, page=False)) for each in chances)
     spell.tell(f"{seen.total()} bits: {dict(seen)}")
     assert seen["refused"]
 
 
 @pytest.mark.proof(share=1)
 def test_a_page_that_was_overwritten_makes_nobody_lie(spell, wreck):
-    seen = Counter(
-        wreck.examine(_flipped(wreck, each, page=True)) for each in _rounds(spell, PAGES)
-    )
+    chances = _rounds(spell, PAGES)
+    seen = Counter(wreck.examine(_flipped(wreck, each, page=True)) for each in chances)
     spell.tell(f"{seen.total()} pages: {dict(seen)}")
     assert seen["refused"]
 
@@ -142,26 +140,28 @@ def test_a_database_of_a_later_version_is_refused_and_left_as_it_is(wreck, ahead
     for words in (["show", "work"], ["claim", "work"], ["init", "work"], ["restore"]):
         refused = wreck.command("state", *words)
         assert (refused["status"], refused["err"]) == (1, "")
-        assert '"E065"' in refused["out"] or words == ["restore"]
+        assert '"E065"' in refused["out"]
     assert wreck.database.read_bytes() == before
     assert not wreck.log.exists() or not wreck.log.stat().st_size
 
 
-#: Planted fault -> where it shows first.
+#: Planted fault -> what damage shows it.
 FAULTS = {"untranslated": "page", "forgetful": "bit", "believing": "log"}
+
+
+def _examined(wreck: Wreck, what: str) -> None:
+    """Forty wrecks, always the same ones."""
+    for chance in map(random.Random, range(40)):
+        if what != "log":
+            wreck.examine(_flipped(wreck, chance, page=what == "page"))
+            continue
+        wreck.put()
+        wreck.forget()
+        wreck.examine(wreck.scribble(wreck.log, chance))
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_proof_notices_a_fault(wreck, fault):
-    def damaged(seed: int) -> str:
-        chance = random.Random(seed)
-        if FAULTS[fault] != "log":
-            return _flipped(wreck, chance, page=FAULTS[fault] == "page")
-        wreck.put()
-        wreck.forget()
-        return wreck.scribble(wreck.log, chance)
-
     wreck.planted = fault
     with pytest.raises(Wrong):
-        for seed in range(40):
-            wreck.examine(damaged(seed))
+        _examined(wreck, FAULTS[fault])
