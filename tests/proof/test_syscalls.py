@@ -54,6 +54,19 @@ def test_a_command_killed_at_any_system_call_has_happened_or_not(spell, stage):
     assert set(_prove(spell, stage, (KILL,))) == {"killed"}
 
 
+def test_what_is_written_is_not_denied_because_nobody_can_look_at_it(stage):
+    stage.prepare("complete")
+    looks = stage.found("complete", "newfstatat", "state.db")
+    seen = [stage.strike(Point("complete", "newfstatat", at, "EIO")) for at in looks[-4:]]
+    assert seen.count("done") >= 2
+
+
+def test_a_restore_that_cannot_tidy_up_has_happened_all_the_same(stage):
+    stage.prepare("restore")
+    last = stage.found("restore", "openat", "restoring")[-1]
+    assert stage.strike(Point("restore", "openat", last, "EIO")) == "done"
+
+
 def _points(stage: Stage) -> dict[str, Point]:
     """Planted fault -> where it shows."""
     stage.prepare("complete")

@@ -124,6 +124,7 @@ def _copy_state(store: SqliteStore, partial: str) -> None:
     connection = opened(partial)
     try:
         judge(connection, store.path)
+        trouble.refuse_damaged(store.path, connection, backup=store.backup)
     finally:
         connection.close()
 
@@ -325,9 +326,7 @@ def verify(store: SqliteStore, connection: Connection, marked: int) -> None:
     """A file that is behind its mark, or that somebody else has written to: is it all there?"""
     if queue.reached(connection) < marked:
         raise _older(store, connection, marked)
-    damage = trouble.found(store.path, connection, backup=store.backup)
-    if damage is not None:
-        raise damage
+    trouble.refuse_damaged(store.path, connection, backup=store.backup)
     hint = trouble.restoring(store.backup)
     if store.backup is not None and is_sound(store.backup) and _lacks(connection, store.backup):
         reason = f"was overwritten: it lacks what its backup of {when(store.backup)} holds"

@@ -6,6 +6,7 @@ import fcntl
 import os
 
 from tugtool import clock as clocks
+from tugtool.state_errors import DatabaseError
 from tugtool.store import backup, linked, making, queue, schema, trouble
 
 TYPE_CHECKING = False
@@ -19,7 +20,10 @@ MOST = 20
 
 
 def damage(ask: Callable[[str], list[Row]]) -> list[str]:
-    """What SQLite finds wrong with the pages and indexes, in its own words; and with names."""
+    """What SQLite finds wrong with the pages and indexes, in its own words; or what it overlooks.
+
+    A text that cannot be read is refused by whoever comes across it.
+    """
     told = [str(row[0]) for row in ask(f"pragma integrity_check({MOST})")]
     lines = [line for each in told for line in each.split("\n")]
     found = [line for line in lines if line and line != "ok" and not line.startswith("***")]
@@ -27,7 +31,7 @@ def damage(ask: Callable[[str], list[Row]]) -> list[str]:
 
 
 def _unlike(ask: Callable[[str], list[Row]]) -> Iterator[str]:
-    """Columns that no table of ours has: SQLite takes any name for a good one."""
+    """Columns that are not there, as SQLite takes any name for a good one; unreadable rows."""
     model = linked.connect(":memory:")
     for statement in schema.TABLES:
         model.execute(statement.format(**making.DIALECT))
@@ -37,6 +41,10 @@ def _unlike(ask: Callable[[str], list[Row]]) -> Iterator[str]:
         for row in model.execute(look):
             if row[1] not in there:
                 yield f"{table} has no column {row[1]}"
+        try:
+            ask(f"select * from {table}")
+        except (*linked.FAILURES, DatabaseError) as error:
+            yield f"{table} cannot be read: {error}"
     model.close()
 
 

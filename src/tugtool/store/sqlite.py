@@ -117,9 +117,11 @@ class SqliteStore:
 
     def is_sound(self) -> bool:
         """Whether the database is there, whole, and not behind what was acknowledged."""
+        from tugtool.store import checking
+
         try:
             with self.read() as tx:
-                return bool(tx.value("pragma integrity_check(1)") == "ok")
+                return not checking.damage(tx.all)
         except DatabaseError as error:
             if isinstance(error, NewerDatabase) or str(error.facts.get("sqlite")).startswith(
                 "BUSY"

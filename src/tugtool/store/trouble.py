@@ -65,6 +65,13 @@ def overwrite(connection: Connection) -> bool:
     return True
 
 
+def refuse_damaged(path: str, connection: Connection, *, backup: str | None) -> None:
+    """Refuse a file in which anything is wrong."""
+    damage = found(path, connection, backup=backup)
+    if damage is not None:
+        raise damage
+
+
 def found(path: str, connection: Connection, *, backup: str | None) -> DatabaseUnavailable | None:
     """The first damage that SQLite finds in the file; None if it is whole."""
     from tugtool.store import checking
