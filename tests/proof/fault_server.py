@@ -13,10 +13,12 @@ import pkgutil
 import select
 import signal
 import socket
+import subprocess
 import sys
 import time
 
 import logs
+import mounts
 import notified
 
 import tugtool
@@ -157,6 +159,17 @@ def _decide(pid: int, listener: int, call: notified.Call, asked: dict, hits: lis
     notified.answer(listener, call, getattr(errno, name) if struck else 0)
 
 
+def _done(asked: dict) -> dict:
+    """What was asked for: a command, another program, or a change of the disk it all lies on."""
+    if "mount" in asked:
+        mounts.change(**asked["mount"])
+        return {}
+    if "argv" in asked:
+        done = subprocess.run(asked["argv"], cwd=asked["cwd"], capture_output=True, text=True)
+        return {"status": done.returncode, "out": done.stdout, "err": done.stderr}
+    return run(asked)
+
+
 def _whole(descriptor: int) -> str:
     os.lseek(descriptor, 0, os.SEEK_SET)
     with open(descriptor, "rb") as file:
@@ -168,4 +181,4 @@ if __name__ == "__main__":
     gc.disable()
     gc.freeze()
     for line in sys.stdin:
-        print(json.dumps(run(json.loads(line))), flush=True)
+        print(json.dumps(_done(json.loads(line))), flush=True)

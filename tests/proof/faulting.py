@@ -64,13 +64,16 @@ class Wrong(AssertionError):
 class Server:
     """The interpreter that forks itself for each run."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: Callable[[], None] | None = None) -> None:
         # As the tests' own path: this directory and the one above.
         path = os.pathsep.join(str(Path(__file__).parents[n]) for n in (0, 1))
         pipe = subprocess.PIPE
         env = {**os.environ, "PYTHONPATH": path}
         argv = [sys.executable, SERVER]
-        self._process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, env=env, text=True)
+        self._process = subprocess.Popen(
+            argv, stdin=pipe, stdout=pipe, env=env, text=True, preexec_fn=first
+        )
+        self.pid = self._process.pid
 
     def run(self, **asked: object) -> dict:
         print(json.dumps(asked), file=self._process.stdin, flush=True)
