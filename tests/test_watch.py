@@ -301,6 +301,21 @@ def test_for_programs_each_change_is_an_envelope_on_a_line(place, piped):
     assert statuses == ["open", "completed"]
 
 
+def test_for_programs_trouble_is_an_envelope_too_and_then_it_goes_on(place, piped):
+    reader = piped("--json")
+    first = json.loads(reader.until("\n"))
+    database = place.repo.path / ".tugtool" / "state.db"
+    away = database.with_name("away.db")
+    os.rename(database, away)
+    second = json.loads(reader.until("\n"))
+    os.rename(away, database)
+    third = json.loads(reader.until("\n"))
+    for envelope in (first, second, third):
+        hold_against_schemas(envelope)
+    assert (second["status"], [each["code"] for each in second["issues"]]) == ("error", ["E046"])
+    assert third["data"]["steps"] == first["data"]["steps"]
+
+
 @pytest.mark.parametrize("words", [(), ("--json",)])
 def test_it_ends_when_nobody_reads_any_more(piped, words):
     reader = piped(*words)

@@ -45,8 +45,10 @@ def main(words: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return _refuse(Interrupted(), call, as_json)
     except Exception as error:
-        _traceback()
-        return _refuse(Bug(error), call, as_json)
+        damage = _damage(call)
+        if damage is None:
+            _traceback()
+        return _refuse(damage or Bug(error), call, as_json)
 
 
 def _hook() -> int:
@@ -125,6 +127,25 @@ def _directory(name: str) -> str:
     if not os.path.isdir(path):
         raise Usage(f"-C: there is no directory {path}")
     return os.path.realpath(path)
+
+
+def _damage(call: Call) -> TugError | None:
+    """What is wrong with the database: values that cannot be there are no bug of ours."""
+    from tugtool.cli.place import Place
+    from tugtool.state_errors import DatabaseError, DatabaseUnavailable
+
+    try:
+        place = Place(call)
+        found = place.store.damage() if place.store.exists() else []
+    except DatabaseError as error:
+        return error
+    except Exception:
+        return None
+    if not found:
+        return None
+    path = os.path.join(place.repo.root, ".tugtool", "state.db")
+    hint = "tugcode state restore --dry-run"
+    return DatabaseUnavailable(path, reason=f"is damaged: {found[0]}", name="CORRUPT", hint=hint)
 
 
 def _refuse(error: TugError, call: Call, as_json: bool) -> int:

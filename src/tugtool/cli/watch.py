@@ -136,11 +136,14 @@ def _pictures(live: Live) -> Iterator[str]:
 
 
 def _documents(live: Live) -> Iterator[Answer]:
-    """For programs: one envelope per change."""
+    """For programs: one envelope per change; what it said last does not hold in trouble."""
     before: object = None
-    for trouble in _changes(live):
+    for _ in _changes(live):
         now = [{**plan, "as_of": ""} for plan in live.seen.plans], live.seen.changed
-        if not trouble and now != before:
+        if live.trouble is not None:
+            before, error = None, live.trouble
+            yield output.Answer({}, str, issues=error.issues(), status=error.exit_status)
+        elif now != before:
             before = now
             yield live.sight.answer(live.seen)
 

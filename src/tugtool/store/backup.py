@@ -71,7 +71,7 @@ def keep(store: SqliteStore) -> str | None:
             os.close(lock)
     except OSError as error:
         return f"no backup was made in {store.copies}: {(error.strerror or str(error)).lower()}"
-    except (linked.Error, DatabaseError) as error:
+    except (*linked.FAILURES, DatabaseError) as error:
         return f"no backup was made in {store.copies}: {error}"
 
 
@@ -124,6 +124,7 @@ def _copy_state(store: SqliteStore, partial: str) -> None:
     connection = opened(partial)
     try:
         judge(connection, store.path)
+        trouble.refuse_damaged(store.path, connection, backup=store.backup)
     finally:
         connection.close()
 
@@ -180,7 +181,7 @@ def is_sound(path: str | None) -> bool:
             connection.close()
     except NewerDatabase:
         raise
-    except (OSError, linked.Error, DatabaseError):
+    except (OSError, *linked.FAILURES, DatabaseError):
         return False
     return True
 
@@ -325,11 +326,8 @@ def verify(store: SqliteStore, connection: Connection, marked: int) -> None:
     """A file that is behind its mark, or that somebody else has written to: is it all there?"""
     if queue.reached(connection) < marked:
         raise _older(store, connection, marked)
+    trouble.refuse_damaged(store.path, connection, backup=store.backup)
     hint = trouble.restoring(store.backup)
-    found = connection.execute("pragma integrity_check(1)").fetchone()[0]
-    if found != "ok":
-        reason = f"is damaged: {found}"
-        raise DatabaseUnavailable(store.path, reason=reason, name="CORRUPT", hint=hint)
     if store.backup is not None and is_sound(store.backup) and _lacks(connection, store.backup):
         reason = f"was overwritten: it lacks what its backup of {when(store.backup)} holds"
         raise DatabaseUnavailable(store.path, reason=reason, hint=hint)

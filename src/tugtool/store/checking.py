@@ -6,23 +6,46 @@ import fcntl
 import os
 
 from tugtool import clock as clocks
-from tugtool.store import backup, queue, trouble
+from tugtool.state_errors import DatabaseError
+from tugtool.store import backup, linked, making, queue, schema, trouble
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from tugtool.store import Transaction
+    from tugtool.store import Row, Transaction
 
 #: Whoever sees so many has seen enough.
 MOST = 20
 
 
-def damage(tx: Transaction) -> list[str]:
-    """What SQLite finds wrong with the pages and indexes, in its own words."""
-    told = [str(row[0]) for row in tx.all(f"pragma integrity_check({MOST})")]
+def damage(ask: Callable[[str], list[Row]]) -> list[str]:
+    """What SQLite finds wrong with the pages and indexes, in its own words; or what it overlooks.
+
+    A text that cannot be read is refused by whoever comes across it.
+    """
+    told = [str(row[0]) for row in ask(f"pragma integrity_check({MOST})")]
     lines = [line for each in told for line in each.split("\n")]
-    return [line for line in lines if line and line != "ok" and not line.startswith("***")]
+    found = [line for line in lines if line and line != "ok" and not line.startswith("***")]
+    return found or list(_unlike(ask))
+
+
+def _unlike(ask: Callable[[str], list[Row]]) -> Iterator[str]:
+    """Columns that are not there, as SQLite takes any name for a good one; unreadable rows."""
+    model = linked.connect(":memory:")
+    for statement in schema.TABLES:
+        model.execute(statement.format(**making.DIALECT))
+    for (table,) in model.execute("select name from sqlite_master where type = 'table'"):
+        look = f"pragma table_info({table})"
+        there = [row[1] for row in ask(look)]
+        for row in model.execute(look):
+            if row[1] not in there:
+                yield f"{table} has no column {row[1]}"
+        try:
+            ask(f"select * from {table}")
+        except (*linked.FAILURES, DatabaseError) as error:
+            yield f"{table} cannot be read: {error}"
+    model.close()
 
 
 def dangling(tx: Transaction) -> list[str]:

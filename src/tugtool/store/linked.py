@@ -44,6 +44,7 @@ except ImportError:
     from sqlite3 import Connection, Cursor, Error, Row, connect, sqlite_version
 
 __all__ = [
+    "FAILURES",
     "VERSION",
     "Connection",
     "Cursor",
@@ -57,6 +58,9 @@ __all__ = [
 ]
 
 VERSION: str = sqlite_version
+
+#: What it raises. It cannot even say what is wrong where that is a text that was damaged.
+FAILURES = (Error, UnicodeDecodeError)
 
 
 def uri(path: str, options: str) -> str:

@@ -22,7 +22,7 @@ import time
 from tugtool import jsontext
 from tugtool.state_errors import QueryFailed
 from tugtool.store import sql
-from tugtool.store.linked import Error
+from tugtool.store.linked import FAILURES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -220,8 +220,8 @@ def identity(path: str) -> tuple[int, int] | None:
     """What tells a file from another that lies in its place later; None if there is none."""
     try:
         status = os.stat(path)
-    except OSError:
-        return None
+    except OSError as error:
+        return None if isinstance(error, (FileNotFoundError, NotADirectoryError)) else UNSEEN
     return status.st_dev, status.st_ino
 
 
@@ -244,8 +244,8 @@ def _lies_at(descriptor: int, path: str) -> bool:
 _MARK = b"%020d %020d %020d %020d %020d\n"
 _MARK_BYTES = len(_MARK % (0, 0, 0, 0, 0))
 
-#: Of a database that nobody has written through yet.
-UNSIGNED = (0, 0, 0)
+#: Of a database that nobody has written through yet; of a file that nobody can look at.
+UNSIGNED, UNSEEN = (0, 0, 0), (-1, -1)
 
 
 def signature(path: str) -> tuple[int, int, int]:
@@ -310,7 +310,7 @@ def keep_up(mark: str | None, path: str, connection: Connection) -> None:
         since = connection.execute(sql.COMPLETED_SINCE, {"seq": before or number})
         lines = [jsontext.encode(list(row)) for row in since]
         _move(mark, mark_line(max(before, number), signed), lines)
-    except (OSError, Error):
+    except (OSError, *FAILURES):
         # It cannot be written. Then an older copy is not noticed, and that is all.
         return
 

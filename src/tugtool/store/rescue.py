@@ -56,7 +56,7 @@ class Rescue:
             self._make_copy()
         except BaseException as error:
             self._leave()
-            if isinstance(error, (OSError, linked.Error)):
+            if isinstance(error, (OSError, *linked.FAILURES)):
                 raise self._translated(error) from error
             raise
         return self
@@ -73,16 +73,19 @@ class Rescue:
         try:
             self.copy.close()
             self._clear_workshop()
+        except (OSError, *linked.FAILURES, DatabaseError):
+            # Whatever was to be done is done or refused by now; the next one clears it away.
+            pass
         finally:
             if self._lock >= 0:
                 os.close(self._lock)
                 self._lock = -1
             self._queue.leave()
 
-    def _translated(self, error: OSError | linked.Error) -> DatabaseError:
-        if isinstance(error, linked.Error):
-            return trouble.translated(self._source, error, busy_seconds=self._busy_seconds)
-        return trouble.unopened(error.filename or self._source, error)
+    def _translated(self, error: Exception) -> DatabaseError:
+        if isinstance(error, OSError):
+            return trouble.unopened(error.filename or self._source, error)
+        return trouble.translated(self._source, error, busy_seconds=self._busy_seconds)
 
     @property
     def needed(self) -> bool:
@@ -132,7 +135,7 @@ class Rescue:
     def _kept_number(self) -> int:
         try:
             return backup.number_in(self._backup)
-        except (linked.Error, DatabaseError):
+        except (*linked.FAILURES, DatabaseError):
             return 0
 
     def put_in_place(self) -> str:
@@ -140,7 +143,7 @@ class Rescue:
         try:
             self.copy.close()
             return self._put_in_place()
-        except (OSError, linked.Error) as error:
+        except (OSError, *linked.FAILURES) as error:
             raise self._translated(error) from error
 
     def _put_in_place(self) -> str:

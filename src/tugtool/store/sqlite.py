@@ -6,7 +6,8 @@ import os
 import time
 
 from tugtool import clock as clocks
-from tugtool.state_errors import DatabaseError, DatabaseUnavailable
+from tugtool.errors import TugError
+from tugtool.state_errors import DatabaseError, DatabaseUnavailable, NewerDatabase
 from tugtool.store import linked, queue, schema
 from tugtool.store.transaction import SqliteTransaction
 
@@ -95,7 +96,7 @@ class SqliteStore:
             if not self.exists():
                 queue.forget(self.mark)
             self._writer = self._writer or self._opened("rwc")
-        except linked.Error as error:
+        except linked.FAILURES as error:
             raise self.translated(error) from error
         finally:
             self._queue.leave()
@@ -125,10 +126,17 @@ class SqliteStore:
 
     def is_sound(self) -> bool:
         """Whether the database is there, whole, and not behind what was acknowledged."""
+        from tugtool.store import checking
+
         try:
             with self.read() as tx:
-                return bool(tx.value("pragma integrity_check(1)") == "ok")
-        except DatabaseError:
+                return not checking.damage(tx.all)
+        except DatabaseError as error:
+            if isinstance(error, NewerDatabase) or str(error.facts.get("sqlite")).startswith(
+                "BUSY"
+            ):
+                # Nothing is wrong with it. We may not touch it, or not now.
+                raise
             return False
 
     def damage(self) -> list[str]:
@@ -136,7 +144,7 @@ class SqliteStore:
         from tugtool.store import checking
 
         with self.read() as tx:
-            return checking.damage(tx)
+            return checking.damage(tx.all)
 
     def dangling(self) -> list[str]:
         """Rows that refer to rows that are not there, in words."""
@@ -208,7 +216,7 @@ class SqliteStore:
         except BaseException as error:
             if writing:
                 self._queue.leave()
-            if isinstance(error, linked.Error):
+            if isinstance(error, linked.FAILURES):
                 raise self.translated(error) from error
             raise
 
@@ -216,23 +224,34 @@ class SqliteStore:
         """End the transaction and let the next writer in."""
         try:
             if commit:
-                self._refuse_replaced("nothing was written")
+                self._refuse_replaced("nothing was written", written=False)
             if commit and connection.in_transaction:
-                connection.execute("commit")
+                self._commit(connection)
                 self._commits += 1
                 # Deleted at that very moment: then it was written, but nobody will find it.
-                self._refuse_replaced("what was written went with it")
+                self._refuse_replaced("what was written went with it", written=True)
                 self._shorten_log(connection)
                 queue.keep_up(self.mark, self.path, connection)
-        except linked.Error as error:
+        except linked.FAILURES as error:
             raise self.translated(error) from error
         finally:
             _roll_back(connection)
             if writing:
                 self._queue.leave()
 
-    def _refuse_replaced(self, outcome: str) -> None:
-        if queue.identity(self.path) != self._identity:
+    def _commit(self, connection: Connection) -> None:
+        try:
+            connection.execute("commit")
+        except linked.FAILURES as error:
+            _roll_back(connection)
+            from tugtool.store import trouble
+
+            raise trouble.uncommitted(self.translated(error), connection) from error
+
+    def _refuse_replaced(self, outcome: str, *, written: bool) -> None:
+        found = queue.identity(self.path)
+        # What is written is written, though nobody can look at it just now.
+        if found != self._identity and not (written and found == queue.UNSEEN):
             reason = f"was deleted or replaced in the meantime; {outcome}"
             raise DatabaseUnavailable(self.path, reason=reason)
 
@@ -242,9 +261,11 @@ class SqliteStore:
             if os.stat(f"{self.path}-wal").st_size > longest:
                 # If somebody reads just now, it is done another time.
                 connection.execute("pragma busy_timeout = 0")
-                connection.execute("pragma wal_checkpoint(truncate)")
-                connection.execute(f"pragma busy_timeout = {int(self._busy_seconds * 1000)}")
-        except (OSError, linked.Error):
+                try:
+                    connection.execute("pragma wal_checkpoint(truncate)")
+                finally:
+                    connection.execute(f"pragma busy_timeout = {int(self._busy_seconds * 1000)}")
+        except (OSError, *linked.FAILURES):
             # What was committed stays committed.
             return
 
@@ -297,8 +318,16 @@ class SqliteStore:
             self._drop_replaced()
             self._reader = self._reader or self._opened("ro")
             return int(self._reader.execute("pragma data_version").fetchone()[0])
-        except linked.Error as error:
+        except linked.FAILURES as error:
             raise self.translated(error) from error
+
+    def blamed(self, error: BaseException, connection: Connection) -> DatabaseError | None:
+        """What is wrong with the file, where rows that cannot be are why an operation failed."""
+        if isinstance(error, TugError) or not isinstance(error, Exception):
+            return None
+        from tugtool.store import trouble
+
+        return trouble.found(self.path, connection, backup=self.backup)
 
     def translated(self, error: Exception) -> DatabaseError:
         """Our word for what SQLite or the system says."""
@@ -306,7 +335,6 @@ class SqliteStore:
 
         if isinstance(error, OSError):
             return trouble.unopened(self.path, error)
-        assert isinstance(error, linked.Error)
         busy = self._busy_seconds
         return trouble.translated(self.path, error, busy_seconds=busy, backup=self.backup)
 
@@ -315,6 +343,6 @@ def _roll_back(connection: Connection) -> None:
     try:
         if connection.in_transaction:
             connection.execute("rollback")
-    except linked.Error:
+    except linked.FAILURES:
         # Whatever is wrong with the file, what was not committed is not in it.
         pass

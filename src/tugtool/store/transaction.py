@@ -7,7 +7,7 @@ from tugtool.store import linked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import TracebackType
     from typing import Any, Self
 
@@ -44,7 +44,10 @@ class SqliteTransaction:
         trace: TracebackType | None,
     ) -> None:
         commit = self._writing and kind is None
+        damage = None if error is None else self._store.blamed(error, self._connection)
         self._store.end(self._connection, writing=self._writing, commit=commit)
+        if damage is not None:
+            raise damage from error
 
     def after(self, seconds: float) -> str:
         """The time so many seconds from now."""
@@ -52,52 +55,59 @@ class SqliteTransaction:
 
     def first(self, statement: str, **values: object) -> Any | None:
         """The first row, if there is one."""
-        return self._execute(statement, values).fetchone()
+        return self._ask(statement, values, linked.Cursor.fetchone)
 
     def one(self, statement: str, **values: object) -> Any:
         """The row that must be there."""
-        row = self._execute(statement, values).fetchone()
+        row = self._ask(statement, values, linked.Cursor.fetchone)
         assert row is not None, statement
         return row
 
     def all(self, statement: str, **values: object) -> list[Any]:
         """Every row."""
-        return self._execute(statement, values).fetchall()
+        return self._ask(statement, values, linked.Cursor.fetchall)  # type: ignore[no-any-return]
 
     def each(self, statement: str, **values: object) -> Iterator[Any]:
         """One row after the other."""
         try:
-            yield from self._execute(statement, values)
-        except linked.Error as error:
+            yield from self._ask(statement, values, iter)
+        except linked.FAILURES as error:
             raise self._store.translated(error) from error
 
     def value(self, statement: str, **values: object) -> Any:
         """The first column of the first row."""
-        row = self._execute(statement, values).fetchone()
+        row = self._ask(statement, values, linked.Cursor.fetchone)
         return row[0] if row else None
 
     def run(self, statement: str, **values: object) -> int:
         """How many rows were changed."""
-        return self._execute(statement, values).rowcount
+        return self._ask(statement, values, _changed)  # type: ignore[no-any-return]
 
     def many(self, statement: str, rows: Iterable[Mapping[str, object]]) -> None:
         """Run a statement once per row."""
         try:
             self._connection.executemany(statement, rows)
-        except linked.Error as error:
+        except linked.FAILURES as error:
             raise self._store.translated(error) from error
 
-    def _execute(self, statement: str, values: Mapping[str, object]) -> Cursor:
+    def _ask(
+        self, statement: str, values: Mapping[str, object], take: Callable[[Cursor], Any]
+    ) -> Any:
+        """Run a statement and take what it yields: damage may show at any row."""
         try:
             # Nearly every statement is about the plan, at this time.
             named = {"plan": self._plan, "now": self.now, **values}
             try:
-                return self._connection.execute(statement, named)
+                return take(self._connection.execute(statement, named))
             except UnicodeEncodeError:
                 # Somebody typed bytes that are no UTF-8; nothing here has a name like that.
-                return self._connection.execute(statement, _written_out(named))
-        except linked.Error as error:
+                return take(self._connection.execute(statement, _written_out(named)))
+        except linked.FAILURES as error:
             raise self._store.translated(error) from error
+
+
+def _changed(cursor: Cursor) -> int:
+    return cursor.rowcount
 
 
 def _written_out(values: Mapping[str, object]) -> dict[str, object]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 
 from tugtool.state_errors import DatabaseUnavailable, QueryFailed
+from tugtool.store import linked, schema
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tugtool.store.linked import Error
+    from tugtool.state_errors import DatabaseError
+    from tugtool.store.linked import Connection
 
 #: What says that the file itself is the trouble, not what we asked of it.
 _UNREAD = ("IOERR_READ", "IOERR_SHORT_READ")
@@ -17,14 +19,18 @@ _UNUSABLE = ("CANTOPEN", "NOTADB", "CORRUPT", "READONLY", "PERM", "AUTH", "FORMA
 #: And that a backup would help.
 _DAMAGED = ("NOTADB", "CORRUPT", "FORMAT")
 
+#: And that a commit may be in the log although it failed.
+_HALF = ("IOERR", "FULL")
+
 RESTORE = "tugcode state restore"
 
 
 def translated(
-    path: str, error: Error, *, busy_seconds: float, backup: str | None = None
+    path: str, error: Exception, *, busy_seconds: float, backup: str | None = None
 ) -> DatabaseUnavailable | QueryFailed:
     """SQLite's error as one of ours; by its name, because its texts change."""
-    name = getattr(error, "sqlite_errorname", "ERROR").removeprefix("SQLITE_")
+    # Without one it was Python's part of it that could not read a text.
+    name = getattr(error, "sqlite_errorname", "SQLITE_CORRUPT").removeprefix("SQLITE_")
     kind = name.partition("_")[0]
     gone = kind == "IOERR" and (name in _UNREAD or not os.path.isfile(path))
     if kind in _UNUSABLE or gone:
@@ -35,6 +41,49 @@ def translated(
         reason = f"is locked by {_foreign_writer(path)} for over {busy_seconds:g} s"
         return QueryFailed(path, reason=reason, name=name)
     return QueryFailed(path, reason=f"refused a statement: {error}", name=name)
+
+
+def uncommitted(refusal: DatabaseError, connection: Connection) -> DatabaseError:
+    """The refusal of a commit, which must not come true later; it says so where it might."""
+    if str(refusal.facts.get("sqlite")).startswith(_HALF) and not overwrite(connection):
+        refusal.message += "; it may have been written all the same"
+    return refusal
+
+
+def overwrite(connection: Connection) -> bool:
+    """Put something harmless where a failed commit lies in the log; whether that is certain.
+
+    All of it is written when the disk fails to confirm it, and whoever opens the database next
+    takes what is whole for a commit. Under the lock, and before anybody is told.
+    """
+    try:
+        connection.execute("begin immediate")
+        connection.execute(f"pragma user_version = {schema.VERSION}")
+        connection.execute("commit")
+    except linked.FAILURES:
+        return False
+    return True
+
+
+def refuse_damaged(path: str, connection: Connection, *, backup: str | None) -> None:
+    """Refuse a file in which anything is wrong."""
+    damage = found(path, connection, backup=backup)
+    if damage is not None:
+        raise damage
+
+
+def found(path: str, connection: Connection, *, backup: str | None) -> DatabaseUnavailable | None:
+    """The first damage that SQLite finds in the file; None if it is whole."""
+    from tugtool.store import checking
+
+    try:
+        said = checking.damage(lambda look: connection.execute(look).fetchall())
+    except linked.FAILURES as error:
+        said = [str(error)]
+    if not said:
+        return None
+    hint = restoring(backup)
+    return DatabaseUnavailable(path, reason=f"is damaged: {said[0]}", name="CORRUPT", hint=hint)
 
 
 def restoring(backup: str | None) -> str | None:
