@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -74,6 +75,27 @@ def test_who_waits_in_vain_is_told_which_process_holds_the_lock(place, holder):
     error = _refused(place[1])
     assert f"state.lock is held by process {holder.pid} for over 0.05 s" in str(error)
     assert (error.code, error.facts["sqlite"]) == ("E047", "BUSY")
+
+
+def test_while_the_queue_moves_nobody_is_refused(place, holder):
+    """However long it is: whoever takes the lock signs it, and only who keeps it is in the way."""
+    busy_seconds = 0.2
+    taken = threading.Event()
+
+    def sign() -> None:
+        # Others come and go for much longer than anybody is kept waiting by one of them.
+        end = time.monotonic() + 5 * busy_seconds
+        while time.monotonic() < end:
+            os.utime(os.path.join(os.path.dirname(place[0].path), "state.lock"))
+            # As short a time as others hold it, and no busy loop.
+            taken.wait(busy_seconds / 20)
+        holder.communicate()
+
+    others = threading.Thread(target=sign)
+    others.start()
+    # The holder has paused it in the end, and so this has waited for it.
+    assert state.resume(open_store(place[1], busy_seconds=busy_seconds), PLAN)["changed"]
+    others.join()
 
 
 def test_a_stopped_holder_is_called_stopped_and_loses_nothing(place, holder):
@@ -263,7 +285,7 @@ def test_a_read_inside_a_write_that_fails_does_not_let_others_in(place, monkeypa
     store = open_store(url)
     with store.write(PLAN):
         monkeypatch.setattr(linked, "connect", _unable)
-        with pytest.raises(QueryFailed), store.read(PLAN):
+        with pytest.raises(DatabaseUnavailable), store.read(PLAN):
             pass
         monkeypatch.undo()
         assert f"process {os.getpid()} for" in str(_refused(url))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 TYPE_CHECKING = False
@@ -40,6 +41,14 @@ def milliseconds(text: str) -> int:
 def seconds_between(start: str, end: str) -> float:
     """How long after `start` is `end`, to the millisecond; both as `text` writes them."""
     return (milliseconds(end) - milliseconds(start)) / 1000
+
+
+def is_fresh(path: str, seconds: float) -> bool:
+    """Whether a file was written so short a time ago; a time to come is a clock that was wrong."""
+    try:
+        return 0 <= time.time() - os.stat(path).st_mtime < seconds
+    except OSError:
+        return False
 
 
 def tries(seconds: float) -> Iterator[bool]:

@@ -95,7 +95,7 @@ SETTINGS = {
     "plan.max_bytes": Setting(8388608, "larger plan files are refused"),
     "state.lease_seconds": Setting(7200, "how long a claim lasts without a sign of life"),
     "state.max_attempts": Setting(5, "claims without progress before a step is parked"),
-    "state.busy_seconds": Setting(5, "how long a command queues for the database"),
+    "state.busy_seconds": Setting(5, "how long a command waits for one that keeps the database"),
     "log.max_lines": Setting(500, "the implementation log is rotated beyond this length"),
     "log.max_bytes": Setting(102400, "the implementation log is rotated beyond this size"),
     "implement.workers": Setting(1, "how many steps `implement` works on at the same time"),

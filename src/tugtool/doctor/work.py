@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
-from tugtool import repository, salvaging
+from tugtool import clock, repository, salvaging
 from tugtool.doctor.finding import note, warning
 from tugtool.errors import TugError, listing, quoted
 from tugtool.presence import worktrees
 from tugtool.state.record import storable
-from tugtool.store import checking, queue, sql_doctor, sql_git
+from tugtool.store import checking, sql_doctor, sql_git
 from tugtool.worktree import survey
 
 TYPE_CHECKING = False
@@ -72,7 +72,7 @@ def uncommitted(patient: Patient) -> Iterator[Finding]:
 def leftovers(patient: Patient) -> Iterator[Finding]:
     """Temporary files of ours that a process left when it was killed."""
     for path in _temporary(patient):
-        if not queue.is_fresh(path, STALE_SECONDS):
+        if not clock.is_fresh(path, STALE_SECONDS):
             said = f"{path} was left by a process that was killed"
             hint = f"ls -ld {quoted(path)}"
             yield note(said, hint=hint, mend=_deleting(path))

@@ -26,6 +26,8 @@ from tugtool.store.linked import FAILURES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tugtool.store.linked import Connection
 
 
@@ -87,10 +89,11 @@ class Queue:
         self._path = path
         self._busy_seconds = busy_seconds
         self._descriptor = -1
+        self._taken = UNSIGNED
         self._line = self._lines.setdefault(path, _Line())
 
     def enter(self, *, first: bool = False) -> None:
-        """Wait for the lock; refuse after `busy_seconds`, naming who holds it."""
+        """Wait for the lock; refuse if somebody, who is named, holds it for `busy_seconds`."""
         begun = time.monotonic()
         if not self._line.enter(self._busy_seconds, first=first):
             raise self._refusal(f"process {os.getpid()}")
@@ -101,7 +104,7 @@ class Queue:
             raise
 
     def _enter(self, begun: float) -> None:
-        turnstile = -1
+        turnstile, self._taken = -1, signature(self._path)
         try:
             turnstile = passed(os.path.dirname(self._path), self._busy_seconds / 2)
             descriptor = self._locked(begun + self._busy_seconds)
@@ -133,10 +136,15 @@ class Queue:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise OSError("not a regular file")
-        holder = _wait(descriptor, deadline - time.monotonic())
+        holder = _wait(descriptor, deadline - time.monotonic(), self._more)
         if holder is None:
             return descriptor
         raise self._refusal(holder)
+
+    def _more(self) -> float:
+        """How long to wait on: if others have taken the lock, and so signed it, the queue moves."""
+        before, self._taken = self._taken, signature(self._path)
+        return self._busy_seconds if self._taken != before else 0
 
     def _refusal(self, holder: str) -> QueryFailed:
         reason = f"is held by {holder} for over {self._busy_seconds:g} s"
@@ -166,7 +174,7 @@ def _try(descriptor: int) -> bool:
     return True
 
 
-def _wait(descriptor: int, seconds: float) -> str | None:
+def _wait(descriptor: int, seconds: float, more: Callable[[], float] = float) -> str | None:
     """Lock a file; who holds it, if the time is up. Unless locked, it is closed sooner or later.
 
     In a thread of its own: `flock` knows no time-out, and signals are not ours to use.
@@ -196,7 +204,10 @@ def _wait(descriptor: int, seconds: float) -> str | None:
 
     _thread.start_new_thread(queue, ())
     try:
-        if came.acquire(timeout=max(0, seconds)):
+        while not came.acquire(timeout=max(0, seconds)):
+            if not (seconds := more()):
+                break
+        else:
             return None
     except BaseException:
         if not give_up():
@@ -225,14 +236,6 @@ def identity(path: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def is_fresh(path: str, seconds: float) -> bool:
-    """Whether a file was written so short a time ago; a time to come is a clock that was wrong."""
-    try:
-        return 0 <= time.time() - os.stat(path).st_mtime < seconds
-    except OSError:
-        return False
-
-
 def _lies_at(descriptor: int, path: str) -> bool:
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
@@ -249,9 +252,7 @@ UNSIGNED, UNSEEN = (0, 0, 0), (-1, -1)
 
 
 def signature(path: str) -> tuple[int, int, int]:
-    """What changes when a file is written. SQLite writes the database's only at checkpoints,
-    and those are under the lock: otherwise, somebody else has.
-    """
+    """What changes when a file is written; the database's is at checkpoints, under the lock."""
     try:
         status = os.stat(path)
     except OSError:
@@ -331,8 +332,7 @@ def sign(mark: str | None, path: str) -> None:
 def forget(mark: str | None) -> None:
     """Remove the mark of a database that is gone for good: the next would be behind it."""
     try:
-        if mark is not None:
-            os.unlink(mark)
+        os.unlink(mark or "")
     except OSError:
         # It is not there, or is none.
         return

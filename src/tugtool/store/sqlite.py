@@ -166,7 +166,7 @@ class SqliteStore:
 
         With `pending` only if steps were completed that the last one does not hold.
         """
-        if self.backup is None or queue.is_fresh(self.backup, BACKUP_SECONDS):
+        if self.backup is None or clocks.is_fresh(self.backup, BACKUP_SECONDS):
             return None
         if pending and not queue.has_rows(self.mark):
             return None
