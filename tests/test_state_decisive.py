@@ -5,6 +5,8 @@ from state_fixtures import KEY, Lab, entry
 from state_walk import NOBODY
 from tugtool import state
 from tugtool.plan import fingerprint, parser
+from tugtool.state.claiming import Request
+from tugtool.state.record import PlanCopy
 
 FAMILY = ("1 t", "1.1 t", "2 t")
 OTHER = ".tugtool/tugplan-another.md"
@@ -147,6 +149,69 @@ def test_only_what_a_step_needs_can_be_missing(lab):
         lab.complete(step, owner, commit=f"c-{owner}")
     assert lab.claim("red", "step-3")["missing_commits"] == []
     assert lab.claim("red", "step-4")["missing_commits"] is None
+
+
+def test_what_has_no_commit_is_not_missing(lab):
+    lab = lab("1", "2 < 1")
+    lab.claim("blue")
+    lab.complete("step-1", "blue")
+    assert lab.claim("red")["missing_commits"] == []
+
+
+def test_an_item_is_one_of_its_kind(lab):
+    lab = lab("1 tec")
+    lab.claim()
+    lab.tick("step-1", "e0")
+    assert lab.items("step-1") == {"t0": "open", "e0": "completed", "c0": "open"}
+
+
+def standing(lab: Lab, step: str, attempt: int, key: str = KEY) -> str:
+    how = {"owner": "red", "attempt": attempt}
+    return state.standing(lab.store, key, step, **how)["standing"]
+
+
+def test_who_gave_a_step_back_is_told_of_that_attempt_at_that_step(lab):
+    lab = lab("1 t", "2 t")
+    for owner, step in (("red", "step-1"), ("blue", "step-2")):
+        lab.claim(owner, step)
+        lab.release(step, owner)
+    assert standing(lab, "step-1", 1) == "released"
+    lab.reset("step-1")
+    assert standing(lab, "step-1", 1) == "released"
+    lab.claim("blue", "step-1")
+    lab.release("step-1", "blue")
+    assert standing(lab, "step-1", 1) == "released"
+    lab.claim("red", "step-1")
+    assert standing(lab, "step-1", 3) == "held"
+
+
+def test_who_gave_a_step_back_is_told_of_that_plan(lab):
+    lab = lab("1 t")
+    hash = fingerprint.of(b"another")
+    state.init(lab.store, OTHER, parser.parse(lab.text), text=lab.text, hash=hash)
+    lab.claim("red")
+    lab.release("step-1")
+    request, copy = Request("blue"), PlanCopy("/another.md", hash)
+    for _ in range(2):
+        state.claim(lab.store, OTHER, request, copy=copy)
+        state.release(lab.store, OTHER, "step-1", owner="blue")
+    assert standing(lab, "step-1", 1) == "released"
+    lab.claim("red")
+    lab.release("step-1", "blue", force=True)
+    with lab.refuses("E060", "attempt 2"):
+        standing(lab, "step-1", 2)
+
+
+def test_a_process_stands_for_one_attempt_at_one_step(lab):
+    lab = lab("1 t", "2 t")
+    lab.claim("red", "step-1", holder_pid=NOBODY)
+    lab.claim("red", "step-1")
+    lab.claim("blue", "step-2")
+    state.adopt(lab.store, KEY, "step-1", owner="red", attempt=2, pid=NOBODY + 1)
+    pids = {
+        step: [row["holder_pid"] for row in lab.attempts(step)] for step in ("step-1", "step-2")
+    }
+    assert pids == {"step-1": [NOBODY, NOBODY + 1], "step-2": [None]}
 
 
 def test_starting_a_step_again_tells_when_it_was_started(lab):
