@@ -12,6 +12,7 @@ from tugtool.plan import fingerprint, parser
 from tugtool.state.claiming import Request
 from tugtool.state.record import PlanCopy
 from tugtool.state.verifying import Finding
+from tugtool.store import sql_commit, sql_git
 
 FAMILY = ("1 t", "1.1 t", "2 t")
 OTHER = ".tugtool/tugplan-another.md"
@@ -458,3 +459,32 @@ def test_a_claim_that_is_repeated_gets_the_same_and_one_that_is_over_gets_none(l
     lab.release("step-1")
     with lab.refuses("E060"):
         lab.claim(request_id="a")
+
+
+def test_force_passes_over_a_held_step_that_waits(lab):
+    lab = lab("1 t < 2", "2 t")
+    lab.finish("step-2")
+    lab.claim("red", "step-1")
+    lab.reopen("step-2", force=True)
+    lab.claim("blue", "step-2")
+    assert lab.claim("green", force=True)["anchor"] == "step-2"
+
+
+def test_a_completion_ends_the_very_intent_that_led_to_it(lab):
+    lab = lab("1", "2")
+    with lab.store.write(KEY) as tx:
+        values = {"plan": KEY, "anchor": "step-1", "attempt": 1, "head": None, "detail": "{}"}
+        at = tx.now
+        for owner in ("red", "blue"):
+            tx.run(sql_commit.ADD_COMMIT_INTENT, owner=owner, **values)
+        tx.run(sql_git.ADD_INTENT, kind="sync", path="red", head=None, detail="{}")
+    lab.claim("red", "step-1")
+    lab.complete("step-1", intent_at="2026-01-01T00:00:00.000Z")
+    assert len(lab.rows("select * from intents")) == 3
+    lab.claim("red", "step-2")
+    lab.complete("step-2", intent_at=at)
+    left = lab.rows("select kind, worktree from intents order by kind")
+    assert left == [
+        {"kind": "commit", "worktree": "blue"},
+        {"kind": "sync", "worktree": "red"},
+    ]
