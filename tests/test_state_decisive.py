@@ -12,6 +12,7 @@ from tugtool.plan import fingerprint, parser
 from tugtool.state.claiming import Request
 from tugtool.state.record import PlanCopy
 from tugtool.state.verifying import Finding
+from tugtool.state_errors import InvalidEntry
 from tugtool.store import sql_commit, sql_git
 
 FAMILY = ("1 t", "1.1 t", "2 t")
@@ -414,6 +415,7 @@ def test_a_completed_substep_stays_so_while_its_step_goes_on(lab):
     lab.tick("step-1-1", "t0")
     lab.tick("step-1", "t0")
     assert lab.status("step-1-1") == "completed"
+    assert "substep_reopened" not in lab.events()
 
 
 def test_a_substep_that_names_its_own_step_waits_for_nothing(lab):
@@ -439,11 +441,20 @@ def test_an_archived_plan_stays_so_whoever_finishes_in_it(lab):
             refused()
 
 
-@pytest.mark.parametrize("name", ["stepp-1", "1"])
-def test_a_mistyped_step_is_answered_with_the_closest(lab, name):
-    lab = lab("1 t")
-    with lab.refuses("E059", "step-1"):
+@pytest.mark.parametrize(("name", "meant"), [("pie", "pier"), ("1", "step-1")])
+def test_a_mistyped_step_is_answered_with_the_closest(lab, name, meant):
+    pier = plan_drafts.part("2: x")._replace(anchor="pier")
+    lab = lab(text=plan_drafts.text([plan_drafts.part("1: x"), pier]))
+    with lab.refuses("E059", meant):
         lab.start(name)
+
+
+def test_entries_that_could_not_be_read_are_refused_when_it_is_their_turn(lab):
+    lab = lab("1 t")
+    lab.claim()
+    with lab.refuses("E066", "no JSON"):
+        how = {"owner": "red", "copy": lab.copy}
+        state.update(lab.store, KEY, "step-1", InvalidEntry("no JSON"), **how)
 
 
 def test_a_blank_reason_closes_nothing(lab):
