@@ -280,7 +280,9 @@ def test_every_statement_is_understood(database):
 
 @pytest.mark.parametrize("name", PLANS)
 def test_a_statement_uses_its_index_and_reads_no_more_than_it_must(database, name):
-    plan = _plan(database, STATEMENTS[name])
+    # As it reads now: whoever takes a condition away may lose its index.
+    homes = [vars(home) for home in HOMES.values() if name in vars(home)]
+    plan = _plan(database, homes[0][name] if homes else STATEMENTS[name])
     assert _indexes(plan) == PLANS[name]
     assert not [line for line in plan if line.startswith("SCAN")]
     assert ("USE TEMP B-TREE FOR ORDER BY" in plan) == (name in SORTED)

@@ -45,6 +45,7 @@ class Other:
     def held(self) -> None:
         """Every step that can be had is held: one's lease has run out, one's holder is gone."""
         self.claim("red", "step-1", lease_seconds=1, request_id="first")
+        state.start(self.store, self.key, "step-1-1", owner="red")
         self.claim("blue", "step-4", holder_pid=NOBODY)
         self.claim("red", "step-6", max_attempts=1)
         # What lies in a worktree is to be saved.

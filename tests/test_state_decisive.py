@@ -1,10 +1,19 @@
 """Situations in which one condition of a statement decides alone."""
 
+import os
+
+import pytest
+
 import plan_drafts
 from state_fixtures import KEY, Lab, entry
 from state_walk import NOBODY
 from tugtool import state
 from tugtool.plan import fingerprint, parser
+from tugtool.state.claiming import Request
+from tugtool.state.record import PlanCopy
+from tugtool.state.verifying import Finding
+from tugtool.state_errors import InvalidEntry
+from tugtool.store import sql_commit, sql_git
 
 FAMILY = ("1 t", "1.1 t", "2 t")
 OTHER = ".tugtool/tugplan-another.md"
@@ -149,6 +158,69 @@ def test_only_what_a_step_needs_can_be_missing(lab):
     assert lab.claim("red", "step-4")["missing_commits"] is None
 
 
+def test_what_has_no_commit_is_not_missing(lab):
+    lab = lab("1", "2 < 1")
+    lab.claim("blue")
+    lab.complete("step-1", "blue")
+    assert lab.claim("red")["missing_commits"] == []
+
+
+def test_an_item_is_one_of_its_kind(lab):
+    lab = lab("1 tec")
+    lab.claim()
+    lab.tick("step-1", "e0")
+    assert lab.items("step-1") == {"t0": "open", "e0": "completed", "c0": "open"}
+
+
+def standing(lab: Lab, step: str, attempt: int, key: str = KEY) -> str:
+    how = {"owner": "red", "attempt": attempt}
+    return state.standing(lab.store, key, step, **how)["standing"]
+
+
+def test_who_gave_a_step_back_is_told_of_that_attempt_at_that_step(lab):
+    lab = lab("1 t", "2 t")
+    for owner, step in (("red", "step-1"), ("blue", "step-2")):
+        lab.claim(owner, step)
+        lab.release(step, owner)
+    assert standing(lab, "step-1", 1) == "released"
+    lab.reset("step-1")
+    assert standing(lab, "step-1", 1) == "released"
+    lab.claim("blue", "step-1")
+    lab.release("step-1", "blue")
+    assert standing(lab, "step-1", 1) == "released"
+    lab.claim("red", "step-1")
+    assert standing(lab, "step-1", 3) == "held"
+
+
+def test_who_gave_a_step_back_is_told_of_that_plan(lab):
+    lab = lab("1 t")
+    hash = fingerprint.of(b"another")
+    state.init(lab.store, OTHER, parser.parse(lab.text), text=lab.text, hash=hash)
+    lab.claim("red")
+    lab.release("step-1")
+    request, copy = Request("blue"), PlanCopy("/another.md", hash)
+    for _ in range(2):
+        state.claim(lab.store, OTHER, request, copy=copy)
+        state.release(lab.store, OTHER, "step-1", owner="blue")
+    assert standing(lab, "step-1", 1) == "released"
+    lab.claim("red")
+    lab.release("step-1", "blue", force=True)
+    with lab.refuses("E060", "attempt 2"):
+        standing(lab, "step-1", 2)
+
+
+def test_a_process_stands_for_one_attempt_at_one_step(lab):
+    lab = lab("1 t", "2 t")
+    lab.claim("red", "step-1", holder_pid=NOBODY)
+    lab.claim("red", "step-1")
+    lab.claim("blue", "step-2")
+    state.adopt(lab.store, KEY, "step-1", owner="red", attempt=2, pid=NOBODY + 1)
+    pids = {
+        step: [row["holder_pid"] for row in lab.attempts(step)] for step in ("step-1", "step-2")
+    }
+    assert pids == {"step-1": [NOBODY, NOBODY + 1], "step-2": [None]}
+
+
 def test_starting_a_step_again_tells_when_it_was_started(lab):
     lab = lab("1 t", "1.1 t", "1.2 t")
     lab.claim()
@@ -192,3 +264,238 @@ def test_which_step_a_substep_belongs_to_is_a_matter_of_its_own_plan(lab):
     lab.release("step-3")
     lab.reopen("step-1")
     assert lab.status("step-2") == "completed"
+
+
+def test_a_dead_holder_s_step_that_waits_or_is_parked_is_nobody_s(lab):
+    lab = lab("1 t", "2 t < 1", "3 t")
+    lab.finish("step-1")
+    lab.claim("red", "step-2", holder_pid=NOBODY)
+    lab.reopen("step-1", force=True)
+    lab.claim("blue", "step-1")
+    lab.claim("violet", "step-3", holder_pid=NOBODY, max_attempts=1)
+    assert lab.claim("green")["claimed"] is False
+
+
+def test_a_living_holder_keeps_its_step_and_a_dead_one_does_not(lab):
+    lab = lab("1 t")
+    lab.claim("red", holder_pid=os.getpid())
+    assert lab.claim("blue")["claimed"] is False
+    lab.claim("red", holder_pid=NOBODY)
+    assert lab.claim("blue")["anchor"] == "step-1"
+
+
+def test_a_step_can_be_asked_for_when_its_lease_has_run_out(lab):
+    lab = lab("1 t", "2 t")
+    lab.claim("red", "step-1", lease_seconds=10)
+    lab.clock.advance(11)
+    got = lab.claim("blue", "step-1")
+    assert (got["reclaimed_from_expired"], got["salvage_ref"]) == (True, None)
+
+
+def test_releasing_what_is_done_is_refused_as_done(lab):
+    lab = lab("1 t")
+    lab.finish("step-1")
+    with lab.refuses("E050", "what is done stays done"):
+        lab.release("step-1")
+
+
+def test_work_is_to_be_saved_only_if_somebody_else_took_the_step_or_left_it_there(lab):
+    lab = lab("1 t", "2 t", "3 t")
+    for step in ("step-1", "step-2"):
+        lab.claim("red", step)
+    assert lab.release("step-1")["unsaved"] is False
+    assert lab.release("step-2", "blue", force=True)["unsaved"] is True
+
+
+def test_work_that_is_left_there_is_to_be_saved(lab):
+    lab = lab("1 t")
+    lab.claim()
+    assert lab.release("step-1", leaving_work=True)["unsaved"] is True
+
+
+def test_reset_frees_a_parked_step_also_after_progress(lab):
+    lab = lab("1 tt")
+    lab.claim()
+    lab.tick("step-1", "t0")
+    lab.release("step-1", park_reason="look")
+    assert lab.row("step-1")["claims_without_progress"] == 0
+    lab.reset("step-1")
+    assert lab.row("step-1")["parked_at"] is None
+
+
+def test_what_goes_back_is_ready_only_if_it_is_neither_parked_nor_waits(lab):
+    lab = lab("1 t", "2 t < 1", "3 t")
+    lab.finish("step-1")
+    lab.claim("red", "step-2")
+    lab.reopen("step-1", force=True)
+    lab.claim("blue", "step-1")
+    lab.claim("green", "step-3")
+    assert lab.plan()["steps_ready"] == 0
+    lab.release("step-2")
+    lab.release("step-3", "green", park_reason="look")
+    assert lab.plan()["steps_ready"] == 0
+    lab.reset("step-3")
+    assert lab.plan()["steps_ready"] == 1
+    # One that is neither parked nor held, but was claimed: nothing to count.
+    lab.reset("step-2")
+    assert lab.plan()["steps_ready"] == 1
+
+
+def test_a_parked_step_that_waits_is_not_ready_when_it_is_freed(lab):
+    lab = lab("1 t", "2 t < 1", "3 t")
+    lab.finish("step-1")
+    lab.claim("red", "step-2")
+    lab.release("step-2", park_reason="look")
+    lab.reopen("step-1", force=True)
+    assert lab.plan()["steps_ready"] == 2
+    lab.reset("step-2")
+    assert lab.plan()["steps_ready"] == 2
+    lab.claim("red", "step-3", max_attempts=1)
+    lab.tick("step-3", "t0")
+    assert lab.plan()["steps_ready"] == 1
+    lab.claim("red", "step-1")
+    lab.release("step-1")
+    lab.reset("step-1")
+    assert lab.plan()["steps_ready"] == 1
+
+
+def test_a_failure_parks_nothing(lab):
+    lab = lab("1 t")
+    lab.claim()
+    lab.release("step-1", failure="it broke")
+    assert lab.row("step-1")["park_reason"] is None
+    with lab.refuses("E060"):
+        standing(lab, "step-1", 1)
+
+
+def test_a_deferral_without_a_reason_is_told_and_nothing_else_is(lab):
+    lab = lab("1 ttt")
+    lab.claim()
+    done = lab.update("step-1", entry("t0", "deferred"), entry("t1", "deferred", reason="later"))
+    assert [each["ordinal"] for each in done["deferred_without_reason"]] == [0]
+    assert done["tasks"] == {"open": 1, "in_progress": 0, "completed": 0, "deferred": 2}
+    assert done["tests"] == {"open": 0, "in_progress": 0, "completed": 0, "deferred": 0}
+    done = lab.update("step-1", entry("t1", "deferred"), entry("t2", "completed"))
+    assert done["deferred_without_reason"] == []
+    lab.update("step-1", entry("t1", "deferred", reason="never"))
+    assert lab.item("step-1", "t1")["reason"] == "never"
+
+
+def test_what_nobody_completed_is_nobody_s_to_comment(lab):
+    lab = lab("1 t")
+    lab.reconcile("step-1", attempt=7)
+    with lab.refuses("E049", "nobody"):
+        lab.artifact("step-1")
+
+
+@pytest.mark.parametrize("ordinal", [True, 1.0, 9, -1, "0", None])
+def test_an_ordinal_is_a_number_of_an_item(lab, ordinal):
+    lab = lab("1 tt")
+    lab.claim()
+    with lab.refuses("E066"):
+        lab.update("step-1", {"kind": "task", "ordinal": ordinal, "status": "completed"})
+
+
+def test_evidence_stays_until_a_closed_item_is_opened(lab):
+    lab = lab("1 cc")
+    lab.claim()
+    findings = [Finding("step-1", n, passed=n == 0, evidence={"n": n}) for n in (0, 1)]
+    how = {"owner": "red", "attempt": 1, "copy": lab.copy, "plan_hash": lab.hash, "summary": "x"}
+    state.verify(lab.store, KEY, "step-1", findings, **how)
+    lab.update("step-1", entry("c0", "deferred"), entry("c1", "in_progress"))
+    assert lab.item("step-1", "c0")["evidence"] is not None
+    assert lab.item("step-1", "c1")["evidence"] is not None
+    lab.update("step-1", entry("c0", "open"))
+    assert lab.item("step-1", "c0")["evidence"] is None
+
+
+def test_a_completed_substep_stays_so_while_its_step_goes_on(lab):
+    lab = lab("1 tt", "1.1 t")
+    lab.claim()
+    lab.tick("step-1-1", "t0")
+    lab.tick("step-1", "t0")
+    assert lab.status("step-1-1") == "completed"
+    assert "substep_reopened" not in lab.events()
+
+
+def test_a_substep_that_names_its_own_step_waits_for_nothing(lab):
+    lab = lab("1 t", "1.1 t < 1")
+    lab.claim()
+    lab.start("step-1-1")
+    lab.close("step-1")
+    assert lab.status("step-1-1") == "completed"
+    lab.complete("step-1")
+    assert lab.row("step-1")["open_deps"] == 0
+
+
+def test_an_archived_plan_stays_so_whoever_finishes_in_it(lab):
+    lab = lab("1 t", "2 t")
+    lab.claim(lease_seconds=10)
+    lab.clock.advance(11)
+    lab.archive()
+    lab.close("step-1")
+    lab.complete("step-1")
+    assert lab.plan()["status"] == "archived"
+    for refused in (lab.resume, lab.pause, lab.claim):
+        with lab.refuses("E050", "archive"):
+            refused()
+
+
+@pytest.mark.parametrize(("name", "meant"), [("pie", "pier"), ("1", "step-1")])
+def test_a_mistyped_step_is_answered_with_the_closest(lab, name, meant):
+    pier = plan_drafts.part("2: x")._replace(anchor="pier")
+    lab = lab(text=plan_drafts.text([plan_drafts.part("1: x"), pier]))
+    with lab.refuses("E059", meant):
+        lab.start(name)
+
+
+def test_entries_that_could_not_be_read_are_refused_when_it_is_their_turn(lab):
+    lab = lab("1 t")
+    lab.claim()
+    with lab.refuses("E066", "no JSON"):
+        how = {"owner": "red", "copy": lab.copy}
+        state.update(lab.store, KEY, "step-1", InvalidEntry("no JSON"), **how)
+
+
+def test_a_blank_reason_closes_nothing(lab):
+    lab = lab("1 t")
+    lab.claim()
+    with lab.refuses("E051"):
+        lab.complete("step-1", force_reason=" \n")
+
+
+def test_a_claim_that_is_repeated_gets_the_same_and_one_that_is_over_gets_none(lab):
+    lab = lab("1 t")
+    assert lab.claim(request_id="a")["attempt"] == lab.claim(request_id="a")["attempt"] == 1
+    lab.release("step-1")
+    with lab.refuses("E060"):
+        lab.claim(request_id="a")
+
+
+def test_force_passes_over_a_held_step_that_waits(lab):
+    lab = lab("1 t < 2", "2 t")
+    lab.finish("step-2")
+    lab.claim("red", "step-1")
+    lab.reopen("step-2", force=True)
+    lab.claim("blue", "step-2")
+    assert lab.claim("green", force=True)["anchor"] == "step-2"
+
+
+def test_a_completion_ends_the_very_intent_that_led_to_it(lab):
+    lab = lab("1", "2")
+    with lab.store.write(KEY) as tx:
+        values = {"plan": KEY, "anchor": "step-1", "attempt": 1, "head": None, "detail": "{}"}
+        at = tx.now
+        for owner in ("red", "blue"):
+            tx.run(sql_commit.ADD_COMMIT_INTENT, owner=owner, **values)
+        tx.run(sql_git.ADD_INTENT, kind="sync", path="red", head=None, detail="{}")
+    lab.claim("red", "step-1")
+    lab.complete("step-1", intent_at="2026-01-01T00:00:00.000Z")
+    assert len(lab.rows("select * from intents")) == 3
+    lab.claim("red", "step-2")
+    lab.complete("step-2", intent_at=at)
+    left = lab.rows("select kind, worktree from intents order by kind")
+    assert left == [
+        {"kind": "commit", "worktree": "blue"},
+        {"kind": "sync", "worktree": "red"},
+    ]

@@ -38,10 +38,15 @@ class Mutant(NamedTuple):
     #: The statement without it; or the number of the place in the module's tree.
     change: str | int
 
-    def place(self) -> str:
-        """The statement that it is missing in, or the name of the function."""
+    def signs(self) -> list[str]:
+        """By what one knows the tests that may notice: the likeliest first; see `mutating`."""
         home = importlib.import_module(f"tugtool.{self.home}")
-        return getattr(home, self.what) if isinstance(self.change, str) else self.what
+        if isinstance(self.change, str):
+            return [getattr(home, self.what)]
+        place = list(places(_tree(self.home)))[self.change]
+        line = f"{home.__file__}:{place.line()}"
+        # Where something was refused, the guard is what counts; else any test that was there.
+        return [f"{line}!", line, self.what]
 
     def apply(self) -> None:
         """Take it away in this process, for good."""
@@ -132,6 +137,15 @@ class Place(NamedTuple):
     node: ast.AST
     #: Which of its parts; -1 for the node itself.
     part: int = -1
+
+    def line(self) -> int:
+        """A line that a test has to come to; of a way out, the first line on that way."""
+        node = self.node
+        if isinstance(node, ast.If):
+            return node.body[0].lineno
+        if isinstance(node, ast.comprehension):
+            return node.ifs[self.part].lineno
+        return (node.values[self.part] if isinstance(node, ast.BoolOp) else node).lineno
 
 
 def _tree(home: str) -> ast.Module:

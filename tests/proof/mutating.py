@@ -12,18 +12,17 @@ import os
 import signal
 import sys
 import tempfile
-import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
 import mutants
 import pytest
 
+TraceFunction = Callable[[FrameType, str, object], object]
 #: A test that takes longer than this many seconds is taken for one that does not end.
-PATIENCE = 120
-#: The exit status of a child in which a test could not even begin.
-BROKEN = 3
+PATIENCE = 300
 #: In a search, for whoever has no time: so many tests for each mutant, and as many at once.
 MOST = int(os.environ.get("TUG_MUTANTS_MOST") or 100_000)
 SIDE_BY_SIDE = int(os.environ.get("TUG_MUTANTS_SIDE_BY_SIDE") or os.cpu_count() or 1)
@@ -32,15 +31,13 @@ RUNS_STATEMENTS = ("SqliteTransaction._execute", "SqliteTransaction.many")
 
 
 class _Ear:
-    """Hears whether a test failed."""
+    """Hears in which phases a test failed."""
 
     def __init__(self) -> None:
-        self.failed = self.broken = False
+        self.failed: set[str] = set()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.failed |= report.failed and report.when == "call"
-        # What goes wrong before is nobody's merit.
-        self.broken |= report.failed and report.when != "call"
+        self.failed |= {report.when} if report.failed else set()
 
 
 class _Trial:
@@ -50,7 +47,6 @@ class _Trial:
         self.items = {item.nodeid: item for item in session.items if not _is_random(item)}
         self.ear = _Ear()
         session.config.pluginmanager.register(self.ear)
-        self.seconds: dict[str, float] = {}
         #: Test -> the statements and functions that it comes to.
         self.touched: dict[str, set[str]] = {}
         self.kills: Counter = Counter()
@@ -58,40 +54,45 @@ class _Trial:
         self.nearby: dict[str, str] = {}
 
     def passes(self, name: str) -> bool:
-        item, self.ear.failed = self.items[name], False
-        began = time.monotonic()
+        item = self.items[name]
+        self.ear.failed.clear()
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
-        self.seconds[name] = time.monotonic() - began
         return not self.ear.failed
 
     def passes_watched(self, name: str) -> bool:
         """The same without a mutant, and with a look at what the test comes to."""
         seen = self.touched[name] = set()
 
-        def watch(frame: FrameType, event: str, _: object) -> None:
-            if event == "call" and "tugtool" in (code := frame.f_code).co_filename:
-                seen.add(code.co_qualname)
-                if code.co_qualname in RUNS_STATEMENTS:
-                    seen.add(frame.f_locals["statement"])
+        def lines(frame: FrameType, event: str, _: object) -> TraceFunction:
+            place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+            seen.add(f"{place}!" if event == "exception" else place)
+            return lines
 
-        sys.setprofile(watch)
+        def calls(frame: FrameType, event: str, _: object) -> TraceFunction | None:
+            code = frame.f_code
+            if code.co_qualname in RUNS_STATEMENTS:
+                seen.add(frame.f_locals["statement"])
+            if "/tugtool/state/" not in code.co_filename:
+                return None
+            seen.add(code.co_qualname)
+            return lines
+
+        sys.settrace(calls)
         try:
             return self.passes(name)
         finally:
-            sys.setprofile(None)
+            sys.settrace(None)
 
     def order(self, mutant: mutants.Mutant) -> list[str]:
-        """Tests that come to it: first those that killed its like, then those of many things."""
-        near = self.nearby.get(mutant.what)
-        found = sorted(
-            [name for name in self.items if mutant.place() in self.touched[name]],
-            key=lambda name: (
-                name != near,
-                _is_slow(self.items[name]),
-                -self.kills[name],
-                -len(self.touched[name]),
-            ),
-        )
+        """Tests that come to it: the likeliest first, then those that killed its like."""
+        near, signs, mark = self.nearby.get(mutant.what), mutant.signs(), f"[{mutant.what}]"
+        rank = {
+            name: next((n for n, sign in enumerate(signs) if sign in seen), len(signs))
+            for name, seen in self.touched.items()
+        }
+        # A test that is about the statement need not run it.
+        found = [n for n in self.items if rank[n] < len(signs) or n.endswith(mark)]
+        found.sort(key=lambda n: (_is_slow(self.items[n]), rank[n], n != near, -self.kills[n]))
         return found[:MOST]
 
     def learn(self, mutant: mutants.Mutant, killer: str | None) -> None:
@@ -110,10 +111,9 @@ class _Trial:
             # Also if the process ends with it, one knows which test it was.
             trace.write_text(name)
             signal.alarm(PATIENCE)
-            passed = self.passes(name)
-            if self.ear.broken:
-                os._exit(BROKEN)
-            if not passed:
+            self.passes(name)
+            # What goes wrong before or after it is no merit of the test.
+            if "call" in self.ear.failed:
                 os._exit(1)
         trace.write_text("")
         os._exit(0)
@@ -133,7 +133,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
     place = Path(os.environ["TUG_MUTANTS_JOB"])
     job = json.loads(place.read_text())
     trial = _Trial(session)
-    failing = [name for name in trial.items if not trial.passes_watched(name)]
+    passes = trial.passes_watched if None in job.values() else trial.passes
+    failing = [name for name in trial.items if not passes(name)]
     for name in failing:
         del trial.items[name]
     known = {each.name: each for each in (*mutants.every(), mutants.SAID_TWICE)}
@@ -162,10 +163,9 @@ def _try_all(trial: _Trial, jobs: list) -> dict[str, str | None]:
 
 
 def _wait(trial: _Trial, running: dict, killers: dict[str, str | None]) -> None:
-    child, status = os.wait()
+    child, _ = os.wait()
     mutant, trace = running.pop(child)
     killer = (trace.read_text() or None) if trace.exists() else "it cannot even be made"
-    assert os.waitstatus_to_exitcode(status) != BROKEN, f"{killer} broke down with {mutant.name}"
     killers[mutant.name] = killer
     trial.learn(mutant, killer)
     if log := os.environ.get("TUG_MUTANTS_LOG"):

@@ -98,10 +98,8 @@ def has_needs_elsewhere(tx: Transaction, step: Row) -> bool:
     anchor, owner = step["anchor"], step["claimed_by"]
     members = [anchor, *(row["anchor"] for row in tx.all(sql.SUBSTEPS, anchor=anchor))]
     needs = (row for member in members for row in tx.all(sql.NEEDS, anchor=member))
-    return any(
-        row["commit_hash"] and row["top"] != anchor and row["completed_by"] != owner
-        for row in needs
-    )
+    # The step itself, if a substep needs another, has no commit while it is held.
+    return any(row["commit_hash"] and row["completed_by"] != owner for row in needs)
 
 
 def storable(text: str) -> str:

@@ -169,7 +169,7 @@ update steps
 UNSTART_SUBSTEP = """
 update steps
    set status = 'claimed', started_at = null
- where plan_path = :plan and anchor = :anchor and status in ('claimed', 'in_progress')
+ where plan_path = :plan and anchor = :anchor
 """
 
 COMPLETE_STEP = """
@@ -196,7 +196,7 @@ REOPEN_STEPS = """
 update steps
    set status = 'pending', started_at = null, completed_at = null, completed_by = null,
        commit_hash = null, complete_reason = null, claims_without_progress = 0
- where plan_path = :plan and status = 'completed' and anchor in (
+ where plan_path = :plan and anchor in (
          select anchor from steps where plan_path = :plan and anchor = :anchor
           union all
          select anchor from steps where plan_path = :plan and parent_anchor = :anchor)

@@ -20,5 +20,5 @@ SET_HOLDER = """
 update attempts
    set host = :host, boot = :boot, pid_namespace = :pid_namespace,
        holder_pid = :holder_pid, holder_start = :holder_start
- where plan_path = :plan and step_anchor = :anchor and number = :number and ended_at is null
+ where plan_path = :plan and step_anchor = :anchor and number = :number
 """
