@@ -280,6 +280,25 @@ def test_the_orchestrators_page_knows_every_exit_status_and_only_codes_that_exis
     assert all(f"| `{reason}` |" in page for reason in reasons)
 
 
+PROOFS = ROOT / "tests"
+
+
+def test_every_proof_is_listed_beside_what_it_holds():
+    page = (DOCS / "reliability.md").read_text()
+    listed = set(re.findall(r"\(\.\./tests/([\w/]+\.py)\)", page))
+    marked = {
+        str(path.relative_to(PROOFS))
+        for path in PROOFS.rglob("test_*.py")
+        if re.search(r"^@(pytest\.mark\.proof|(proving\.)?examined)", path.read_text(), re.MULTILINE)
+    }
+    all_ = {str(path.relative_to(PROOFS)) for path in (PROOFS / "proof").glob("test_*.py")}
+    assert len(marked) > 20
+    # Their own clockwork proves nothing about the product.
+    assert (marked | all_) - {"proof/test_proving.py"} <= listed
+    for word in re.findall(r"ONLY=(\w+)", page):
+        assert any(word in path for path in marked), word
+
+
 def test_every_crash_point_is_documented_and_reached():
     page = (DOCS / "crash-points.md").read_text()
     listed = re.findall(r"^\| `([a-z.-]+)` \|", page, re.MULTILINE)
