@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 
+import chaos_faults
 import logs
 import mounts
 import notified
@@ -88,7 +89,7 @@ FAULTS = {
     "forgetful": _forgetful,
     "believing": _believing,
     "bit by bit": workers.no_transaction,
-    "early": workers.early_answer,
+    "early": chaos_faults.early_answer,
     "left as it is": lambda: setattr(trouble, "overwrite", lambda connection: True),
 }
 

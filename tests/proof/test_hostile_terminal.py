@@ -4,7 +4,9 @@ One repository whose every text is an attack; every command of the table prints 
 in colour, and as JSON. A new command fails here until it has a line.
 """
 
+import importlib
 import io
+import pkgutil
 import re
 import sys
 
@@ -12,6 +14,7 @@ import pytest
 import wordings
 
 from conftest import Repo
+from tugtool import cli
 from tugtool.cli import output, table
 from tugtool.cli.main import main
 from worktree_fixtures import IDENTITY
@@ -275,10 +278,12 @@ FAULTS = {
 @pytest.mark.no_cover
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_text_that_got_through_is_noticed(hostile, capfd, monkeypatch, fault):
-    # Every module has the function under its own name.
     home, name, wrong = FAULTS[fault]
-    for module in [each for key, each in sys.modules.items() if key.startswith("tugtool.cli")]:
-        if getattr(module, name, None) is getattr(home, name):
+    right = getattr(home, name)
+    # Every module has the function under its own name; one that is first loaded here would keep it.
+    for each in pkgutil.iter_modules(cli.__path__, "tugtool.cli."):
+        module = importlib.import_module(each.name)
+        if getattr(module, name, None) is right:
             monkeypatch.setattr(module, name, wrong)
     with pytest.raises(AssertionError):
         test_text_is_printed_harmlessly_by_every_command(hostile, capfd, monkeypatch)
