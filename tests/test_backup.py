@@ -12,7 +12,8 @@ import pytest
 from racing import Crew, prepared
 from tugtool import state
 from tugtool.state.claiming import Request
-from tugtool.store import backup, open_store, queue
+from tugtool.store import backup, open_store
+from tugtool.store import mark as marks
 from workers import COPY, PLAN
 
 FORCED = ("--force", "--reason", "x")
@@ -313,7 +314,7 @@ def test_a_mark_that_says_nothing_is_in_nobodys_way(desk):
         mark.write_bytes(damage)
         assert desk.json("show").status == 0
         assert desk.json("claim", "work").status == 0
-    number, _ = queue.read_mark(str(mark))
+    number, _ = marks.read_mark(str(mark))
     assert number > 1
     mark.unlink()
     os.mkfifo(mark)

@@ -17,7 +17,7 @@ from conftest import Repo
 from racing import Crew, plan_of, until
 from test_store_faults import Answer, run
 from tugtool.plan import fingerprint
-from tugtool.store import queue
+from tugtool.store import mark as marks
 from workers import PLAN
 
 COMPANIONS = ("", "-wal", "-shm")
@@ -223,6 +223,6 @@ def test_a_lost_database_is_restored_by_init_which_says_so(scene):
 def test_the_mark_is_moved_by_every_change(scene):
     """Or an older copy would go unnoticed where only claims are missing."""
     mark = str(scene.copies / "mark")
-    before, _ = queue.read_mark(mark)
+    before, _ = marks.read_mark(mark)
     assert scene.run("claim", "race").data["claimed"]
-    assert queue.read_mark(mark)[0] == before + 1
+    assert marks.read_mark(mark)[0] == before + 1

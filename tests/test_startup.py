@@ -99,6 +99,7 @@ STATE = (
         "tugtool.state",
         "tugtool.state.record",
         "tugtool.state_errors",
+        "tugtool.store.mark",
         "tugtool.store.queue",
         "tugtool.store.schema",
         "tugtool.store.sql",

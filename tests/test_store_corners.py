@@ -20,6 +20,7 @@ from racing import Crew, inside, prepared, until
 from tugtool import state
 from tugtool.state_errors import DatabaseUnavailable, QueryFailed
 from tugtool.store import backup, checking, linked, open_store, queue, rescue, sql
+from tugtool.store import mark as marks
 from tugtool.store.sqlite import SqliteStore
 from workers import PLAN
 
@@ -156,7 +157,7 @@ def test_a_mark_that_cannot_be_signed_keeps_nobody_from_closing(path):
     # Its checkpoint changes the file, which the mark should then say was one of us.
     store.close()
     assert elsewhere.read_bytes() == before
-    assert queue.read_mark(str(mark))[1] != queue.signature(str(path))
+    assert marks.read_mark(str(mark))[1] != marks.signature(str(path))
     assert _opened(path, copies=str(mark.parent)).is_sound()
 
 
@@ -218,6 +219,18 @@ def test_a_mark_that_cannot_be_renewed_does_not_undo_a_restore(path):
     with store.rescue() as rescuing:
         (path.parent / "copies" / "mark.partial").mkdir()
         rescuing.put_in_place()
+    assert store.is_sound()
+    store.close()
+
+
+def test_what_cannot_be_cleared_away_does_not_undo_a_restore(path):
+    store = _kept(path)
+    with store.rescue() as rescuing:
+        rescuing.put_in_place()
+        workshop = path.parent / "copies" / "restoring"
+        workshop.rename(path.parent / "elsewhere")
+        # Nothing that could be emptied.
+        workshop.write_text("")
     assert store.is_sound()
     store.close()
 
@@ -286,6 +299,16 @@ def test_a_commit_that_finds_no_room_is_refused_and_leaves_nothing(path):
     with store.read(PLAN) as tx:
         assert len(tx.one(sql.PLAN)["phase_title"]) < 100
     state.pause(store, PLAN)
+    store.close()
+
+
+def test_a_commit_that_fails_and_cannot_be_made_undone_says_so(path):
+    store = _opened(path)
+    state.pause(store, PLAN)
+    with _files_end_at(0), pytest.raises(QueryFailed) as refused, store.write(PLAN) as tx:
+        tx.run(sql.SET_PAUSED, paused_at=None)
+    assert refused.value.message.endswith("; it may have been written all the same")
+    assert state.resume(store, PLAN)["changed"]
     store.close()
 
 

@@ -24,7 +24,7 @@ from notified import CALLS
 
 from conftest import Repo, hold_against_schemas
 from state_fixtures import markdown
-from tugtool.store import queue
+from tugtool.store import mark
 
 SERVER = str(Path(__file__).with_name("fault_server.py"))
 #: Only a memory of files, and none is kept of one that was written just now.
@@ -168,7 +168,7 @@ class Stage:
                 target.mkdir(exist_ok=True)
             else:
                 shutil.copy2(path, target)
-        queue.sign(str(self.copies / "mark"), str(self.database))
+        mark.sign(str(self.copies / "mark"), str(self.database))
 
     def _files(self) -> list[Path]:
         inner = [path for path in self.copies.rglob("*") if path.is_file()]

@@ -13,7 +13,7 @@ from tugtool import clock as clocks
 from tugtool import jsontext
 from tugtool.errors import listing, quoted
 from tugtool.state_errors import DatabaseError, DatabaseUnavailable, NewerDatabase
-from tugtool.store import linked, making, queue, schema, sql, trouble
+from tugtool.store import linked, making, mark, queue, schema, sql, trouble
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ def _lacks(connection: Connection, backup: str) -> bool:
         kept = connection.execute("select seq from kept.sqlite_sequence where name = 'events'")
         last = (kept.fetchone() or (0,))[0]
         return (
-            queue.reached(connection) < last
+            mark.reached(connection) < last
             or connection.execute(_LOST_EVENT).fetchone() is not None
             or connection.execute(_LOST_PROGRESS, {"seq": last}).fetchone() is not None
         )
@@ -235,8 +235,8 @@ def _shorten_mark(store: SqliteStore) -> None:
     try:
         kept = number_in(store.backup)
         rows = [row for row in listed(store.mark) if row[0] > kept]
-        number, signed = queue.read_mark(store.mark)
-        first = queue.mark_line(max(kept, number), signed)
+        number, signed = mark.read_mark(store.mark)
+        first = mark.mark_line(max(kept, number), signed)
         write_mark(store.mark, first, rows)
     finally:
         line.leave()
@@ -245,7 +245,7 @@ def _shorten_mark(store: SqliteStore) -> None:
 def number_in(path: str) -> int:
     """The number of the last event in a copy."""
     connection = opened(path)
-    number = queue.reached(connection)
+    number = mark.reached(connection)
     connection.close()
     return number
 
@@ -324,7 +324,7 @@ def when(path: str) -> str:
 
 def verify(store: SqliteStore, connection: Connection, marked: int) -> None:
     """A file that is behind its mark, or that somebody else has written to: is it all there?"""
-    if queue.reached(connection) < marked:
+    if mark.reached(connection) < marked:
         raise _older(store, connection, marked)
     trouble.refuse_damaged(store.path, connection, backup=store.backup)
     hint = trouble.restoring(store.backup)
@@ -335,7 +335,7 @@ def verify(store: SqliteStore, connection: Connection, marked: int) -> None:
 
 def _older(store: SqliteStore, connection: Connection, marked: int) -> DatabaseUnavailable:
     """An older copy was put in the database's place: say what it lacks."""
-    number = queue.reached(connection)
+    number = mark.reached(connection)
     last, missing = connection.execute(sql.LAST_CHANGE).fetchone(), completed_since(store, number)
     names = [f"{row['step_anchor']} of {row['plan_path']}" for row in missing]
     until = f"ends at {last[0]}" if last else "holds nothing"

@@ -7,7 +7,7 @@ import os
 
 from tugtool import clock as clocks
 from tugtool.state_errors import DatabaseError
-from tugtool.store import backup, linked, making, queue, schema, trouble
+from tugtool.store import backup, linked, making, mark, schema, trouble
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def copied(path: str, directory: str) -> str | None:
 
 
 def _signatures(path: str) -> list[tuple[int, int, int]]:
-    return [queue.signature(path + end) for end in ("", "-wal")]
+    return [mark.signature(path + end) for end in ("", "-wal")]
 
 
 def is_open(path: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from tugtool.state_errors import DatabaseError, DatabaseUnavailable, QueryFailed
-from tugtool.store import backup, linked, making, queue, sql, trouble
+from tugtool.store import backup, linked, making, mark, queue, sql, trouble
 from tugtool.store.sqlite import SqliteStore
 
 TYPE_CHECKING = False
@@ -115,7 +115,7 @@ class Rescue:
 
     def _look(self, connection: Connection) -> None:
         """Say what the copy holds, and keep its numbers apart from all that were given out."""
-        number = queue.reached(connection)
+        number = mark.reached(connection)
         made = backup.when(self._source)
         last = connection.execute(sql.LAST_CHANGE).fetchone()
         self._facts = {
@@ -124,7 +124,7 @@ class Rescue:
             "missing_since": last[0] if last else made,
             "lost_steps": backup.completed_since(self._store, number),
         }
-        known = max(number, queue.read_mark(self._mark)[0], self._kept_number())
+        known = max(number, mark.read_mark(self._mark)[0], self._kept_number())
         self.most_changes = known - number
         raised = {"seq": known + _NUMBERS_APART}
         there = connection.execute("select 1 from sqlite_sequence where name = 'events'").fetchone()
@@ -151,7 +151,7 @@ class Rescue:
         connection = linked.connect(fresh, isolation_level=None)
         try:
             backup.copy(connection, spare)
-            number = queue.reached(connection)
+            number = mark.reached(connection)
             connection.execute("pragma journal_mode = wal")
         finally:
             connection.close()
@@ -175,7 +175,7 @@ class Rescue:
 
     def _renew_mark(self, number: int) -> None:
         try:
-            backup.write_mark(self._mark, queue.mark_line(number), [])
+            backup.write_mark(self._mark, mark.mark_line(number), [])
         except OSError:
             # The old one is behind the new database, and so does no harm.
             return

@@ -8,7 +8,7 @@ import time
 from tugtool import clock as clocks
 from tugtool.errors import TugError
 from tugtool.state_errors import DatabaseError, DatabaseUnavailable, NewerDatabase
-from tugtool.store import linked, queue, schema
+from tugtool.store import linked, mark, queue, schema
 from tugtool.store.transaction import SqliteTransaction
 
 TYPE_CHECKING = False
@@ -94,7 +94,7 @@ class SqliteStore:
         try:
             self._drop_replaced()
             if not self.exists():
-                queue.forget(self.mark)
+                mark.forget(self.mark)
             self._writer = self._writer or self._opened("rwc")
         except linked.FAILURES as error:
             raise self.translated(error) from error
@@ -155,7 +155,7 @@ class SqliteStore:
 
     def forgotten(self) -> list[dict[str, object]] | None:
         """What is known to have been completed in a database that is gone with its backup."""
-        if self.mark is None or self.size() or not queue.read_mark(self.mark)[0]:
+        if self.mark is None or self.size() or not mark.read_mark(self.mark)[0]:
             return None
         from tugtool.store import backup
 
@@ -168,7 +168,7 @@ class SqliteStore:
         """
         if self.backup is None or clocks.is_fresh(self.backup, BACKUP_SECONDS):
             return None
-        if pending and not queue.has_rows(self.mark):
+        if pending and not mark.has_rows(self.mark):
             return None
         from tugtool.store import backup
 
@@ -191,7 +191,7 @@ class SqliteStore:
                 linked.let_go(self._writer, self.path)
             else:
                 self._writer.close()
-                queue.sign(self.mark, self.path)
+                mark.sign(self.mark, self.path)
                 self._queue.leave()
         self._reader = self._writer = self._identity = self._version = None
 
@@ -231,9 +231,7 @@ class SqliteStore:
                 # Deleted at that very moment: then it was written, but nobody will find it.
                 self._refuse_replaced("what was written went with it", written=True)
                 self._shorten_log(connection)
-                queue.keep_up(self.mark, self.path, connection)
-        except linked.FAILURES as error:
-            raise self.translated(error) from error
+                mark.keep_up(self.mark, self.path, connection)
         finally:
             _roll_back(connection)
             if writing:
@@ -288,12 +286,12 @@ class SqliteStore:
     def _check(self, connection: Connection, mode: str) -> None:
         """Refuse what is not ours, newer or behind; make or migrate where that is due."""
         # Before the database is asked: whoever commits moves the mark afterwards.
-        marked, signed = queue.read_mark(self.mark) if self.mark else (0, queue.UNSIGNED)
+        marked, signed = mark.read_mark(self.mark) if self.mark else (0, mark.UNSIGNED)
         application = connection.execute("pragma application_id").fetchone()[0]
         version = connection.execute("pragma user_version").fetchone()[0]
         if application == schema.APPLICATION_ID and version == schema.VERSION:
-            behind = queue.reached(connection) < marked
-            if behind or signed not in (queue.UNSIGNED, queue.signature(self.path)):
+            behind = mark.reached(connection) < marked
+            if behind or signed not in (mark.UNSIGNED, mark.signature(self.path)):
                 from tugtool.store import backup
 
                 backup.verify(self, connection, marked)
