@@ -67,7 +67,8 @@ def _steps(play, record: Record, every, done: set[str], parked, committed) -> No
     assert every == {step: "completed" if step in done else "pending" for step in every}
     assert play.held() == []
     rows = record.rows("select * from steps where parked_at <> ''")
-    assert {row["anchor"] for row in rows} == set(parked)
+    why = {row["anchor"]: row["park_reason"] for row in rows}
+    assert set(why) == set(parked), why
     assert record.rows("select * from attempts where outcome is null") == []
     if not parked and not committed:
         assert record.rows("select * from intents") == []

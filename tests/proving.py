@@ -98,6 +98,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "proof(share): goes on for its share of TUG_MINUTES")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Following every line takes half of a proof's time, and other tests have to cover them all."""
+    for item in items:
+        if item.get_closest_marker("proof"):
+            item.add_marker("no_cover")
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Share the time out among the proofs that were chosen; workers run side by side."""
     marks = {item: item.get_closest_marker("proof") for item in session.items}

@@ -18,7 +18,7 @@ from tugtool.cli.table import COMMANDS
 
 EVERY = {**CASES, **GIT_CASES}
 #: At how many borders a state command is killed by default; most of them have no more.
-MOST_BORDERS = 12
+MOST_BORDERS = 7
 #: How many commands that start git are killed by default, and at how many borders.
 SOME_COMMANDS, SOME_BORDERS = 5, 3
 

@@ -13,7 +13,7 @@ from tugtool.errors import TugError
 from tugtool.state import checklist, claiming, freeing, holding, record, ripple
 from tugtool.store import sql
 
-RUNS, STEPS = 120, 40
+RUNS, STEPS = 60, 40
 
 
 @pytest.mark.no_cover
