@@ -19,7 +19,7 @@ import shapes
 from harness import Bench, Budget
 
 HOT = Budget(1.8, 2.2)
-LOOK = Budget(3, 5)
+LOOK = Budget(4, 7)
 INIT = Budget(10, 16)
 #: A watcher may be so much larger at the end than when it had just begun.
 MOST_GROWTH = 1.1

@@ -76,14 +76,16 @@ def _gather(found: dict[str, dict[str, Any]], versions: dict[str, object]) -> No
         own = [{"from": bench, **each} for bench, part in found.items() for each in part[kind]]
         old = [each for each in before.get(kind, []) if each["from"] not in found]
         kept[kind] = sorted(own + old, key=lambda each: BENCHES.index(each["from"]))
-    figures = before.get("figures", {})
-    for part in found.values():
-        figures |= part["figures"]
+    origins = {id: by for id, by in before.get("figures_from", {}).items() if by not in found}
+    origins |= {id: bench for bench, part in found.items() for id in part["figures"]}
+    new = {id: value for part in found.values() for id, value in part["figures"].items()}
+    figures = {id: new.get(id, before.get("figures", {}).get(id)) for id in origins}
     whole = {
         "made_by": "make bench",
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "versions": versions,
         "figures": figures,
+        "figures_from": origins,
         **kept,
     }
     RESULTS.parent.mkdir(exist_ok=True)

@@ -41,7 +41,7 @@ def ours(place: Path, hold: float) -> Turn:
     def turn() -> float:
         with store.write(claims.PLAN) as tx:
             got = time.monotonic()
-            time.sleep(hold)
+            time.sleep(hold)  # what is measured: a lock that is held so long
             tx.run(CHANGE)
         return got
 
@@ -55,7 +55,7 @@ def busy(place: Path, hold: float) -> Turn:
     def turn() -> float:
         database.execute("begin immediate")
         got = time.monotonic()
-        time.sleep(hold)
+        time.sleep(hold)  # as above
         now = clock.text(clock.system_milliseconds())
         database.execute(CHANGE, {"now": now, "plan": claims.PLAN})
         database.execute("commit")

@@ -21,7 +21,7 @@ pytest_plugins = ["proving"]
 
 #: What only Linux offers: to watch system calls, to have a disk of one's own.
 if sys.platform != "linux":
-    collect_ignore = [f"proof/test_{name}.py" for name in ("damage", "disk", "syscalls")]
+    collect_ignore = [f"proof/test_{name}.py" for name in ("damage", "disk", "power", "syscalls")]
 
 DATES = {"GIT_AUTHOR_DATE": "2026-01-01T00:00:00Z", "GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z"}
 

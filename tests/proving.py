@@ -28,17 +28,19 @@ class Spell:
         self.told: list[str] = []
         #: What pytest adds to the report of a failure.
         self.sections = sections
+        self._name(seed)
 
     def seeds(self, least: int = 1) -> Iterator[int]:
         """At least so many seeds, each after the other; more while there is time."""
         while self.rounds < least or self.goes_on():
             self.rounds += 1
-            # So that whatever fails says how to get there at once. Not printed: a proof may read
-            # what is.
-            line = f"TUG_SEED={self.seed + self.rounds - 1}\n"
-            self.sections[:] = [each for each in self.sections if each[1] != "seed"]
-            self.sections.append(("call", "seed", line))
+            self._name(self.seed + self.rounds - 1)
             yield self.seed + self.rounds - 1
+
+    def _name(self, seed: int) -> None:
+        """Whatever fails says how to get there at once. Not printed: a proof may read what is."""
+        self.sections[:] = [each for each in self.sections if each[1] != "seed"]
+        self.sections.append(("call", "seed", f"TUG_SEED={seed}\n"))
 
     def goes_on(self) -> bool:
         """Whether there is time left, for a proof that counts its rounds itself."""

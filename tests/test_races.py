@@ -24,7 +24,7 @@ from tugtool.store.sqlite import (
 )
 from workers import PLAN
 
-#: SPEC 9.6: nobody is refused, nobody starves.
+#: The promise of fair waiting: nobody is refused, nobody starves.
 SMALLEST_SHARE = 0.25
 LONGEST_WAIT_SECONDS = 3
 

@@ -72,7 +72,7 @@ COMMAND_COLUMNS = [
     "wall ms",
     "CPU ms",
     "runs",
-    "ratio to tugcode",
+    "CPU, x ours (more is slower)",
     "why",
     "not comparable",
 ]
@@ -115,7 +115,7 @@ JOB_COLUMNS = [
     "jobs/s",
     "CPU us per job",
     "runs",
-    "ratio to tugcode",
+    "jobs/s, x ours (more is faster)",
     "why",
     "what it guarantees",
 ]

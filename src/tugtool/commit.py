@@ -102,7 +102,7 @@ def settle(site: Site) -> Data | None:
 
 
 def _held(site: Site, plan: str, anchor: str, attempt: int | None) -> _Step:
-    """The step, if it is or was the caller's; in SPEC's order, before all else."""
+    """The step, if it is or was the caller's; in the order of the refusals, before all else."""
     with site.store.read(plan) as tx:
         plan_ = record.plan_row(tx, plan)
         row, top = record.family(tx, plan, anchor)

@@ -191,7 +191,7 @@ class Wreck:
         if broken is not None and (Path(data["set_aside"]) / "state.db").read_bytes() != broken:
             raise Wrong(f"{damage}: what was there was touched")
         found = tables(self.database)
-        if completed(found) < completed(self.kept):
+        if not completed(self.kept) <= completed(found):
             raise Wrong(f"{damage}: restored without {completed(self.kept) - completed(found)}")
         if self._proper(damage, self.command(*CLAIM, *OTHER)) is None:
             raise Wrong(f"{damage}: nothing can be claimed after a restore")

@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import mutants
@@ -41,22 +42,19 @@ def trial(tmp_path: Path, job: dict[str, list[str] | None], *tests: str) -> dict
     place.write_text(json.dumps(job))
     path = os.pathsep.join(str(each) for each in (ROOT / "tests", Path(__file__).parent))
     command = [sys.executable, "-m", "pytest", "-p", "mutating", "-p", "no:xdist", "--no-cov"]
-    done = subprocess.run(
-        [*command, f"--basetemp={_shelf(tmp_path)}", *tests],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": path, "TUG_MUTANTS_JOB": str(place)},
-        capture_output=True,
-        text=True,
-    )
+    # Memory, if there is any to write files to: nothing here is about disks.
+    with tempfile.TemporaryDirectory(dir=SHELF or tmp_path) as base:
+        done = subprocess.run(
+            [*command, f"--basetemp={base}/base", *tests],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": path, "TUG_MUTANTS_JOB": str(place)},
+            capture_output=True,
+            text=True,
+        )
     came_of_it = json.loads(place.read_text())
     # A killer that fails anyway is told there; whatever else went wrong, here.
     assert "killers" in came_of_it, done.stdout + done.stderr
     return came_of_it
-
-
-def _shelf(tmp_path: Path) -> Path:
-    """Memory, if there is any to write files to: nothing here is about disks."""
-    return Path(SHELF) / f"tug-mutants-{os.getpid()}" if SHELF else tmp_path / "base"
 
 
 def search(tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ def held(
     copy: PlanCopy | None = None,
     unfinished: bool = False,
 ) -> tuple[Row, Row]:
-    """The step (or substep) and its step, if the caller holds it; checks in SPEC's order.
+    """The step (or substep) and its step, if the caller holds it; checks in the refusals' order.
 
     A completed substep of a held step will do, unless it has to be `unfinished`.
     """
