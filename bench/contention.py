@@ -28,7 +28,9 @@ NOTE = (
     "Each process begins a transaction, holds it for 2 ms, changes a row and commits, synced, and "
     "begins again. `ours` is the store with its queue; `busy handler` the same statements on the "
     "same tables with SQLite's own (`busy_timeout` 5 s), the way it is done without a queue. Both "
-    "in one run; turns per second depend on the disk."
+    "in one run; turns per second depend on the disk. Who takes turns changes processes at each, "
+    "and that costs turns: the busy handler has more of them where it lets one process go on and "
+    "the others starve."
 )
 SATURATED = (
     "The same with nothing held: all write as fast as they can. The log is SQLite's WAL, which "

@@ -20,6 +20,8 @@ BUDGET = Budget(20, 30)
 NOTE = (
     f"CPU time of `tugcode doctor` in a healthy repository with {PLANS} plans of {STEPS} steps and "
     f"{WORKTREES} worktrees, git's and the starts that it measures included, beside a bare start."
+    " It is over its target because of git, which it asks about every worktree and branch, and of "
+    "the bare starts that it measures itself."
 )
 
 
