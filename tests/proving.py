@@ -52,8 +52,9 @@ class Spell:
         how = hypothesis.settings(
             max_examples=short, deadline=None, database=None, suppress_health_check=calm
         )
+        property = how(given)
         for seed in self.seeds():
-            hypothesis.seed(seed)(how(given))()
+            hypothesis.seed(seed)(property)()
         self.tell(f"{self.rounds * short} examples")
 
     def lasts(self, short: float) -> float:

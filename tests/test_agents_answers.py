@@ -425,14 +425,32 @@ def test_what_is_found_in_anything_is_the_last_there_is(soup):
     assert found == slowly(soup)
 
 
+class Noting(json.JSONDecoder):
+    """Notes where it comes upon an object."""
+
+    def __init__(self) -> None:
+        super().__init__(strict=False, object_pairs_hook=objects._without_twins)
+        self.starts: list[int] = []
+        self.parse_object = self._noted
+        self.scan_once = json.scanner.py_make_scanner(self)
+
+    def _noted(self, place: tuple[str, int], *how: object) -> tuple[dict, int]:
+        self.starts.append(place[1] - 1)
+        return json.decoder.JSONObject(place, *how)
+
+
 def slowly(text: str) -> dict | None:
     """The same by trying every beginning: obviously right, and hopelessly slow."""
-    decoder = json.JSONDecoder(strict=False, object_pairs_hook=objects._without_twins)
-    best = (0, 0, None)
+    best, parts = (0, 0, None), set()
     for start in (at for at, mark in enumerate(text) if mark == "{"):
+        if start in parts:
+            continue
+        decoder = Noting()
         try:
             value, end = decoder.raw_decode(text, start)
         except (ValueError, objects.NotUsable):
+            # Of what breaks off no part is taken, be it whole.
+            parts.update(decoder.starts)
             continue
         if value and end > best[0]:
             best = (end, start, value)
