@@ -176,6 +176,10 @@ def yard(tmp_path, capsys, monkeypatch, tugcode):
     return Yard(tmp_path, capsys, monkeypatch, tugcode)
 
 
+#: What was saved stays when its plan has gone: a name that no plan has any more is no mistake.
+LOOKS_BACK = ("worktree salvage list",)
+
+
 def try_all(yard: Yard, attack: str, chosen: list[tuple[str, str, str]]) -> None:
     """The attack in every one of these places."""
     make, codes = ATTACKS[attack]
@@ -187,7 +191,7 @@ def try_all(yard: Yard, attack: str, chosen: list[tuple[str, str, str]]) -> None
         assert "Traceback" not in done.err, told
         assert SECRET not in done.out + done.err, told
         assert yard.beside() == yard.outside, told
-        if kind == "plan":
+        if kind == "plan" and command not in LOOKS_BACK:
             assert done.status in (1, 2), told
             assert set(done.codes) <= codes | BEFORE, told
 
