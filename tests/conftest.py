@@ -17,7 +17,7 @@ import tugtool
 from tugtool.cli import parse
 from tugtool.cli.main import main
 
-pytest_plugins = ["proving"]
+pytest_plugins = ["leaks", "proving"]
 
 #: What only Linux offers: to watch system calls, to have a disk of one's own.
 if sys.platform != "linux":

@@ -280,9 +280,10 @@ FAULTS = {
 def test_a_text_that_got_through_is_noticed(hostile, capfd, monkeypatch, fault):
     home, name, wrong = FAULTS[fault]
     right = getattr(home, name)
-    # Every module has the function under its own name; one that is first loaded here would keep it.
-    for each in pkgutil.iter_modules(cli.__path__, "tugtool.cli."):
-        module = importlib.import_module(each.name)
+    # Every module has the function under its own name. All are loaded before the first is changed:
+    # one that is loaded later would copy the wrong one, and keep it.
+    names = [each.name for each in pkgutil.iter_modules(cli.__path__, "tugtool.cli.")]
+    for module in [importlib.import_module(each) for each in names]:
         if getattr(module, name, None) is right:
             monkeypatch.setattr(module, name, wrong)
     with pytest.raises(AssertionError):

@@ -1,0 +1,29 @@
+"""The watch over replaced names sees one that stays."""
+
+import importlib
+import sys
+
+import leaks
+import pytest
+
+from tugtool.cli import output
+
+LAZY = "tugtool.cli.tending"
+
+
+@pytest.fixture
+def unloaded(monkeypatch):
+    """The module as it is before its first use, and as it was when the test is over."""
+    importlib.import_module(LAZY)
+    monkeypatch.delitem(sys.modules, LAZY)
+
+
+def test_a_module_loaded_while_a_name_is_replaced_is_noticed(unloaded):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(output, "clean", lambda text, longest=0: text)
+        module = importlib.import_module(LAZY)
+    assert leaks.outlived(module) == [f"{LAZY}.clean of tugtool.cli.output"]
+
+
+def test_a_module_loaded_otherwise_is_not(unloaded):
+    assert leaks.outlived(importlib.import_module(LAZY)) == []
