@@ -7,6 +7,21 @@ target is missed, or while there is nothing to measure.
 from typing import NamedTuple
 
 
+def verdict(
+    value: float, gate: float | None, target: float | None = None, *, at_least: bool = False
+) -> str:
+    """One way to say what became of a budget, for every table and every line that is printed."""
+
+    def keeps(limit: float) -> bool:
+        return value >= limit if at_least else value <= limit
+
+    if gate is not None and not keeps(gate):
+        return f"{'UNDER' if at_least else 'OVER'} the gate of {gate:g}"
+    if target is None:
+        return "in the gate"
+    return "on target" if keeps(target) else f"in the gate, misses the target of {target:g}"
+
+
 class Published(NamedTuple):
     """One row of the table of budgets. `at_least`: more is better."""
 
@@ -34,11 +49,7 @@ class Published(NamedTuple):
         return f"{number}{self.unit}"
 
     def verdict(self, value: float) -> str:
-        if self.is_broken(value):
-            return f"BREAKS the gate of {self.shown(self.gate)}"
-        if not self.is_on_target(value):
-            return f"in the gate, misses the target of {self.shown(self.target)}"
-        return "on target"
+        return verdict(value, self.gate, self.target, at_least=self.at_least)
 
 
 _PARTS = (

@@ -12,6 +12,7 @@ import json
 import sys
 from typing import Any
 
+import budgets
 import harness
 from harness import Bench, Budget
 
@@ -53,7 +54,7 @@ def _judged(bench: Bench, found: dict[str, Any]) -> int:
     table, broken = [], 0
     print(f"{count:,} operations, {found['late']:.0f} us of CPU each")
     for name, value, target, gate in rows:
-        verdict = "kept" if value <= gate else f"OVER the gate of {gate}"
+        verdict = budgets.verdict(value, gate, target)
         broken += value > gate
         print(f"{name:<45}{value:>9.2f}  {verdict}")
         table.append((name, value, target, gate, verdict))

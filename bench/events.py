@@ -18,6 +18,7 @@ import sys
 import time
 from pathlib import Path
 
+import budgets
 import claims
 import harness
 import shapes
@@ -89,7 +90,7 @@ def _rate(bench: Bench) -> int:
     begun, changed_at = (float(json.loads(said)[key]) for key in ("begun", "ended"))
     behind = max(0.0, told_at - changed_at) / (told_at - begun)
     rate = told / (told_at - begun)
-    verdict = "kept" if behind <= MOST_BEHIND else f"OVER the gate of {MOST_BEHIND}"
+    verdict = budgets.verdict(behind, MOST_BEHIND)
     print(f"{told:,} events followed: {rate:,.0f} a second, {behind:.2f} behind, {verdict}")
     columns = ("events", "events/s", "behind", "gate", "verdict")
     row = (told, round(rate), behind, MOST_BEHIND, verdict)
@@ -121,7 +122,7 @@ def _delay(bench: Bench, *, plant: bool) -> int:
     finally:
         _end(follower)
     looks = statistics.median(delays) / LOOK_SECONDS
-    verdict = "kept" if looks <= MOST_LOOKS else f"OVER the gate of {MOST_LOOKS}"
+    verdict = budgets.verdict(looks, MOST_LOOKS)
     worst = max(delays) / LOOK_SECONDS
     print(f"an event is told after {looks:.2f} looks, at worst {worst:.1f}, {verdict}")
     columns = ("from the commit to the line", "looks, median", "worst", "gate", "verdict")

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import budgets
 import claims
 import harness
 import shapes
@@ -116,7 +117,7 @@ def _whole(bench: Bench, big: int) -> int:
     for shape in ("free", "diamonds"):
         growth = by[f"{shape} {big}"] / by[f"{shape} 100"]
         broken += growth > MOST_WHOLE_GROWTH
-        verdict = _verdict(growth, MOST_WHOLE_GROWTH)
+        verdict = budgets.verdict(growth, MOST_WHOLE_GROWTH)
         print(f"{shape:<24}{growth:>10.2f}  {verdict}")
         table.append((shape, by[f"{shape} 100"], by[f"{shape} {big}"], growth, verdict))
     columns = ("shape", "100 steps, x bare", f"{big:,} steps, x bare", "growth", "verdict")
@@ -153,7 +154,7 @@ def _recording(bench: Bench, big: int) -> int:
         size: (result.median - bare) / size for size, result in zip(sizes, results[1:], strict=True)
     }
     growth = each[big] / each[big // 10]
-    verdict = _verdict(growth, MOST_INIT_GROWTH)
+    verdict = budgets.verdict(growth, MOST_INIT_GROWTH)
     print(
         f"\nstate init of {big:,} steps: {results[-1].median:.0f} ms of CPU; a step costs "
         f"{growth:.2f} times what it does in a plan of {big // 10:,}, {verdict}"
@@ -178,17 +179,13 @@ def _init_in(bench: Bench, text: str, size: int) -> Callable[[int], list[str]]:
 def _draining(bench: Bench, count: int) -> int:
     few, many = (float(bench.inside("claims.py", "drain", str(n))) for n in (count // 10, count))
     growth = many / few
-    verdict = _verdict(growth, MOST_DRAIN_GROWTH)
+    verdict = budgets.verdict(growth, MOST_DRAIN_GROWTH)
     print(f"\ndraining a chain of {count:,} / of {count // 10:,}: {growth:.1f} times  {verdict}")
-    note = "CPU time of claiming and completing every step of a chain; ten times the steps."
-    row = (f"{count:,} steps / {count // 10:,} steps", growth, 10, MOST_DRAIN_GROWTH, verdict)
-    columns = ("chain", "x", "target", "gate", "verdict")
+    note = "CPU time of claiming and completing every step of a chain; ten times the steps (linear is 10)."
+    row = (f"{count:,} steps / {count // 10:,} steps", growth, MOST_DRAIN_GROWTH, verdict)
+    columns = ("chain", "x", "gate", "verdict")
     bench.results.table("drain", "Draining a plan", note, columns, [row])
     return int(growth > MOST_DRAIN_GROWTH)
-
-
-def _verdict(value: float, most: float) -> str:
-    return "kept" if value <= most else f"OVER the gate of {most}"
 
 
 if __name__ == "__main__":

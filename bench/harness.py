@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import budgets
 from results import Results
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -69,11 +70,7 @@ class Result(NamedTuple):
         if self.row.budget is None:
             return ""
         target, gate = self.row.budget
-        if self.is_over:
-            return f"OVER the gate of {gate}"
-        return (
-            "on target" if self.by_median <= target else f"in the gate, over the target of {target}"
-        )
+        return budgets.verdict(self.by_median, gate, target)
 
 
 class Bench(NamedTuple):

@@ -29,6 +29,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+import budgets
 import harness
 import shapes
 from harness import Bench
@@ -145,7 +146,7 @@ def _busy(bench: Bench, tugcode: Path, rounds: int, who: str) -> int:
         ]
         medians = Round(*map(statistics.median, zip(*found, strict=True)))
         worst = min(each.busy for each in found)
-        verdict = "kept" if worst >= LEAST_BUSY else f"UNDER the gate of {LEAST_BUSY:.0%}"
+        verdict = budgets.verdict(worst, LEAST_BUSY, at_least=True)
         broken += worst < LEAST_BUSY
         shares = (medians.busy, worst, medians.agents, medians.floor_agents)
         seconds = (medians.wall, medians.floor_wall, medians.cpu, medians.floor_cpu)
@@ -243,7 +244,7 @@ def _overhead(bench: Bench, tugcode: Path, rounds: int, who: str) -> int:
         ours.append((costs[1] - costs[0]) / (MANY - FEW) - agents)
     step, floor = statistics.median(ours) * 1000, statistics.median(bare) * 1000
     over = step / floor > MOST_OVERHEAD
-    verdict = f"OVER the gate of {MOST_OVERHEAD}" if over else "kept"
+    verdict = budgets.verdict(step / floor, MOST_OVERHEAD)
     print(f"\na step, agents aside: {step:.1f} ms of CPU; git add, git commit: {floor:.1f} ms")
     print(f"{step / floor:.2f} times as much, {verdict}")
     row = ("a step / git add, git commit", step / floor, MOST_OVERHEAD, verdict)

@@ -20,6 +20,7 @@ import threading
 import time
 from pathlib import Path
 
+import budgets
 import harness
 import shapes
 from harness import Bench, Row
@@ -108,7 +109,7 @@ def _per_line(bench: Bench, lines: dict[str, int], times: dict[str, float]) -> i
         over = growth > MOST_GROWTH and lines[name] >= LEAST_LINES
         over &= not (planted and lines[name] == 1000)
         broken += over != (planted and lines[name] > 1000)
-        verdict = f"OVER the gate of {MOST_GROWTH}" if over else "kept"
+        verdict = budgets.verdict(growth, MOST_GROWTH if over else None)
         numbers = f"{lines[name]:>8}{times[name]:>9.0f}{cost * 1000:>9.1f}{growth:>7.2f}"
         print(f"{name:<38}{numbers}  {verdict}", flush=True)
         if not planted:
@@ -140,14 +141,14 @@ def _watching(bench: Bench, blocks: int, *, plant: bool) -> int:
         ended.set()
         reader.join()
     added, is_over = _added(times[True], times[False])
-    verdict = f"OVER the gate of {MOST_ADDED}" if is_over else "kept"
+    verdict = budgets.verdict(added, MOST_ADDED if is_over else None)
     what = "restless on purpose" if plant else "state show --watch"
     counted = f"{sum(map(len, times[True]))} claims each"
     print(f"\n{WATCHERS} watchers ({what}): a claim takes {added:.3f} times as long, {counted}")
     print(verdict)
-    row = (f"{WATCHERS} watchers, `state show --watch`", added, 1, MOST_ADDED, verdict)
+    row = (f"{WATCHERS} watchers, `state show --watch`", added, MOST_ADDED, verdict)
     if not plant:
-        columns = ("what", "a claim, x without", "target", "gate", "verdict")
+        columns = ("what", "a claim, x without", "gate", "verdict")
         bench.results.table("watching", "Claims while others watch", WATCH, columns, [row])
     return int(is_over)
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import budgets
 import claims
 import harness
 import shapes
@@ -109,7 +110,7 @@ def _peaks(bench: Bench, rows: dict[str, tuple[list[str], Budget | None]]) -> in
         ratio = medians[name] / medians[harness.BARE]
         target, gate = budget or (None, None)
         is_over, is_planted = gate is not None and ratio > gate, "on purpose" in name
-        verdict = "" if gate is None else f"OVER the gate of {gate}" if is_over else "kept"
+        verdict = "" if gate is None else budgets.verdict(ratio, gate, target)
         broken += is_over != is_planted
         print(f"{name:<37}{medians[name] / 1024:>8.1f}{ratio:>9.2f}  {verdict}", flush=True)
         if not is_planted:
@@ -144,7 +145,7 @@ def _watcher(bench: Bench) -> int:
         follower.send_signal(signal.SIGTERM)
         follower.communicate()
     growth = sizes[-1] / sizes[1]
-    verdict = "kept" if growth <= MOST_GROWTH else f"OVER the gate of {MOST_GROWTH}"
+    verdict = budgets.verdict(growth, MOST_GROWTH)
     print(f"\na follower after {events:,} events / after {events // 10:,}: {growth:.3f}, {verdict}")
     rows = [(f"after {(n + 1) * events // 20:,}", sizes[n] / 1024) for n in (1, 9, 19)]
     bench.results.table("memory-watcher", "Memory of a watcher", WATCH, ("events", "MB"), rows)

@@ -78,10 +78,8 @@ def verdict(budget: budgets.Published, value: float | None) -> str:
     """Whether a budget is kept, and if not why."""
     if value is None:
         return f"not measured. {budget.why}"
-    if budget.is_on_target(value):
-        return "on target"
-    said = "**breaks the gate.**" if budget.is_broken(value) else "in the gate, misses the target."
-    return f"{said} {budget.why}".rstrip()
+    said = budget.verdict(value)
+    return said if budget.is_on_target(value) else f"{said}. {budget.why}".rstrip()
 
 
 def _tables(found: dict[str, Any]) -> Iterator[str]:

@@ -3,9 +3,9 @@
 import importlib
 import sys
 
-import leaks
 import pytest
 
+import leaks
 from tugtool.cli import output
 
 LAZY = "tugtool.cli.tending"
