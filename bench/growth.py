@@ -181,7 +181,7 @@ def _draining(bench: Bench, count: int) -> int:
     growth = many / few
     verdict = budgets.verdict(growth, MOST_DRAIN_GROWTH)
     print(f"\ndraining a chain of {count:,} / of {count // 10:,}: {growth:.1f} times  {verdict}")
-    note = "CPU time of claiming and completing every step of a chain; ten times the steps (linear is 10)."
+    note = "CPU time of claiming and completing every step of a chain; linear is 10."
     row = (f"{count:,} steps / {count // 10:,} steps", growth, MOST_DRAIN_GROWTH, verdict)
     columns = ("chain", "x", "gate", "verdict")
     bench.results.table("drain", "Draining a plan", note, columns, [row])

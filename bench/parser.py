@@ -35,8 +35,8 @@ MOST_SECONDS_FOR_PLAIN_STEPS = 8.0
 
 NOTE = (
     "CPU time of parsing and of every rule for texts that double, in every shape that could make "
-    "it slow; plain steps up to the largest plan that is accepted, 8 MB. Linear is a growth of 2; it is 0 where all of "
-    "it was too short to be timed."
+    "it slow; plain steps up to the largest plan that is accepted, 8 MB. Linear is a growth of 2; "
+    "it is 0 where all of it was too short to be timed."
 )
 #: A machine that does other things too slows one size and not the next: look again.
 ATTEMPTS = 3
