@@ -2,17 +2,20 @@
 
 A module that is first loaded while a name is replaced copies the replacement with its
 `from ... import`, and keeps it for whichever test comes next in that process. Every test that
-loads a module of ours is looked at, once its own changes are undone.
+loads a module of ours is looked at, once its own changes are undone; `replace` does it rightly.
 """
 
 import ast
 import importlib
 import inspect
+import pkgutil
 import sys
 from collections.abc import Generator
 from types import ModuleType
 
 import pytest
+
+import tugtool
 
 _seen: set[str] = set()
 
@@ -24,6 +27,18 @@ def pytest_runtest_teardown() -> Generator[None]:
     _seen.update(fresh)
     kept = [each for name in fresh for each in outlived(sys.modules[name])]
     assert not kept, f"loaded while it was replaced, so it stays replaced: {', '.join(kept)}"
+
+
+def replace(patch: pytest.MonkeyPatch, home: object, name: str, wrong: object) -> None:
+    """Put `wrong` in the place of a name, and wherever a module has taken it from there."""
+    right = getattr(home, name)
+    names = [each.name for each in pkgutil.walk_packages(tugtool.__path__, "tugtool.")]
+    # All are loaded before the first is changed: one that is loaded later would keep the wrong one.
+    modules = [importlib.import_module(each) for each in names if not each.endswith("__main__")]
+    for module in modules:
+        if vars(module).get(name) is right:
+            patch.setattr(module, name, wrong)
+    patch.setattr(home, name, wrong)
 
 
 def outlived(module: ModuleType) -> list[str]:

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 import leaks
+from tugtool import cli
 from tugtool.cli import output
 
 LAZY = "tugtool.cli.tending"
@@ -14,8 +15,10 @@ LAZY = "tugtool.cli.tending"
 @pytest.fixture
 def unloaded(monkeypatch):
     """The module as it is before its first use, and as it was when the test is over."""
-    importlib.import_module(LAZY)
+    module = importlib.import_module(LAZY)
     monkeypatch.delitem(sys.modules, LAZY)
+    # The package has it too, and would go on with the one that the test loads.
+    monkeypatch.setattr(cli, "tending", module)
 
 
 def test_a_module_loaded_while_a_name_is_replaced_is_noticed(unloaded):
@@ -27,3 +30,11 @@ def test_a_module_loaded_while_a_name_is_replaced_is_noticed(unloaded):
 
 def test_a_module_loaded_otherwise_is_not(unloaded):
     assert leaks.outlived(importlib.import_module(LAZY)) == []
+
+
+def test_a_name_is_replaced_wherever_it_was_taken_and_put_back():
+    right, tending = output.clean, importlib.import_module(LAZY)
+    with pytest.MonkeyPatch.context() as patch:
+        leaks.replace(patch, output, "clean", str.upper)
+        assert (output.clean, tending.clean) == (str.upper, str.upper)
+    assert (output.clean, tending.clean) == (right, right)

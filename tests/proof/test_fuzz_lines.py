@@ -1,7 +1,5 @@
 """Any command line: a documented exit status, one envelope, and what is refused does nothing."""
 
-import importlib
-import pkgutil
 import random
 import sqlite3
 
@@ -9,10 +7,11 @@ import pytest
 import snapshots
 import wordings
 
+import leaks
 from commit_fixtures import IDENTITY
 from conftest import Repo
 from state_fixtures import Desk
-from tugtool import cli, errors
+from tugtool import errors
 from tugtool.cli import main as main_module
 from tugtool.cli import output, state_look, table
 
@@ -134,10 +133,7 @@ def _ticking(world: World):
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_noticed(tmp_path, capsys, monkeypatch, tugcode, fault):
     world = World(tmp_path / "repo", capsys, monkeypatch, tugcode)
-    # One that is first loaded by a line would copy the wrong function, and keep it.
-    for each in pkgutil.iter_modules(cli.__path__, "tugtool.cli."):
-        importlib.import_module(each.name)
-    monkeypatch.setattr(*FAULTS[fault](world))
+    leaks.replace(monkeypatch, *FAULTS[fault](world))
     with pytest.raises((AssertionError, ValueError)):
         one_round(world, random.Random(1), 400)
     world.record.close()

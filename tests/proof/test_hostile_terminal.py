@@ -4,17 +4,15 @@ One repository whose every text is an attack; every command of the table prints 
 in colour, and as JSON. A new command fails here until it has a line.
 """
 
-import importlib
 import io
-import pkgutil
 import re
 import sys
 
 import pytest
 import wordings
 
+import leaks
 from conftest import Repo
-from tugtool import cli
 from tugtool.cli import output, table
 from tugtool.cli.main import main
 from worktree_fixtures import IDENTITY
@@ -278,13 +276,6 @@ FAULTS = {
 @pytest.mark.no_cover
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_text_that_got_through_is_noticed(hostile, capfd, monkeypatch, fault):
-    home, name, wrong = FAULTS[fault]
-    right = getattr(home, name)
-    # Every module has the function under its own name. All are loaded before the first is changed:
-    # one that is loaded later would copy the wrong one, and keep it.
-    names = [each.name for each in pkgutil.iter_modules(cli.__path__, "tugtool.cli.")]
-    for module in [importlib.import_module(each) for each in names]:
-        if getattr(module, name, None) is right:
-            monkeypatch.setattr(module, name, wrong)
+    leaks.replace(monkeypatch, *FAULTS[fault])
     with pytest.raises(AssertionError):
         test_text_is_printed_harmlessly_by_every_command(hostile, capfd, monkeypatch)

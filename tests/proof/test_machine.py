@@ -9,6 +9,7 @@ from collections import Counter
 import machine
 import pytest
 
+import leaks
 from tugtool.errors import TugError
 from tugtool.state import checklist, claiming, freeing, holding, record, ripple
 from tugtool.store import sql
@@ -77,14 +78,13 @@ FAULTS = {
 @pytest.mark.no_cover
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_machine_notices_a_planted_fault(monkeypatch, fault):
-    home, name, wrong = FAULTS[fault]
-    monkeypatch.setattr(home, name, wrong)
+    leaks.replace(monkeypatch, *FAULTS[fault])
     with pytest.raises((AssertionError, TugError)):
         machine.run(1, runs=400, steps=40, shrink=False)
 
 
 def test_a_failure_says_the_way_there(monkeypatch):
-    monkeypatch.setattr(record, "refuse_stale", lambda plan, top, attempt: None)
+    leaks.replace(monkeypatch, record, "refuse_stale", lambda plan, top, attempt: None)
     with pytest.raises(AssertionError) as caught:
         machine.run(1, runs=100, steps=20, shrink=False)
     script = "\n".join(caught.value.__notes__)
