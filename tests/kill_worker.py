@@ -65,7 +65,8 @@ class Worker:
         path = self.fresh()
         path.write_bytes(b"staged only " + self.bytes())
         self.git("add", "--", str(path))
-        path.write_bytes(b"then changed " + self.bytes())
+        # As long as before, often: within one second git cannot tell it from outside.
+        path.write_bytes(b"now changed " + self.bytes())
 
     def staged_and_deleted(self) -> None:
         path = self.fresh()

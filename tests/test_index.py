@@ -1,12 +1,13 @@
 """The index of a worktree: locked by us, and by whom else."""
 
+import errno
 import json
 import os
 
 import pytest
 
 from tugtool.errors import Unwritable
-from tugtool.index import Index
+from tugtool.index import Index, put
 
 
 @pytest.fixture
@@ -104,3 +105,21 @@ def test_before_the_first_commit_there_may_be_no_index(tmp_path):
     index.install()
     index.end()
     assert repo.git("ls-files") == "new\n"
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_copy_of_an_index_is_as_old_as_the_index(tmp_path, monkeypatch, links):
+    """A younger one would hide a change that git made room for by its age."""
+
+    def no_links(source, target):
+        raise OSError(errno.EPERM, "no links here")
+
+    if not links:
+        monkeypatch.setattr(os, "link", no_links)
+    source, target = tmp_path / "index", tmp_path / "other"
+    source.write_bytes(b"DIRC")
+    os.utime(source, ns=(1, 1_700_000_000_123_456_789))
+    put(str(source), str(target))
+    assert target.read_bytes() == b"DIRC"
+    assert target.stat().st_mtime_ns == 1_700_000_000_123_456_789
+    assert target.samefile(source) is links

@@ -1,5 +1,6 @@
 """Work of somebody whose step was taken: saved before the answer, and found again by the next."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from tugtool.worktree import making
 from worktree_fixtures import Yard, answered, crashed, fsck, process
 
 SHORT = ("--lease-duration", "0.001")
+#: Some time in the past.
+SECOND = 1_700_000_000
 
 
 def held(yard: Yard, *words: object) -> Path:
@@ -116,6 +119,31 @@ def test_whoever_takes_a_step_saves_what_lies_uncommitted(place, taker):
 
 def repository_index(path: Path) -> Path:
     return Path(repository.git_dir(str(path))) / "index"
+
+
+@pytest.mark.parametrize("taker", [*TAKERS.values(), ("worktree", "remove", "--force")])
+def test_a_change_in_the_very_second_of_the_index_is_saved(place, taker):
+    """As long as before, and as old as git's index: only the content tells that it changed."""
+    yard = place()
+    path = held(yard)
+    # Git compares this as well, and nobody can set it.
+    git("config", "core.trustctime", "false", cwd=path)
+    in_one_second(path, {"code.txt": ("first", "other"), "new": ("stage", "after")})
+    more = () if taker[0] == "state" else (path.name,)
+    ref = yard.ok(*taker, *more)["salvage_ref"]
+    assert yard.repo.git("show", f"{ref}:code.txt", f"{ref}:new") == "otherafter"
+
+
+def in_one_second(path: Path, texts: dict[str, tuple[str, str]]) -> None:
+    """Stage one text and write another of the same length, all in one second."""
+    for name, (before, _) in texts.items():
+        (path / name).write_text(before)
+        os.utime(path / name, (SECOND, SECOND))
+    git("add", *texts, cwd=path)
+    os.utime(repository_index(path), (SECOND, SECOND))
+    for name, (_, after) in texts.items():
+        (path / name).write_text(after)
+        os.utime(path / name, (SECOND, SECOND))
 
 
 def test_a_clean_worktree_leaves_nothing_to_save(place):

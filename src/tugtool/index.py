@@ -37,7 +37,7 @@ class Index:
         try:
             with open(mine, "x", encoding="utf-8") as file:
                 file.write(jsontext.encode(facts))
-            _put(mine, self._lock)
+            put(mine, self._lock)
             self._held = _identity(self._lock)
         except FileExistsError:
             return False
@@ -57,7 +57,7 @@ class Index:
         self._forget()
         if os.path.exists(self.path):
             # Git never writes into the file, it puts a new one there.
-            _put(self.path, self.own)
+            put(self.path, self.own)
 
     def run(self, *words: str, cwd: str) -> git.Done:
         """Git with our index; while it runs it can be seen that it does."""
@@ -125,8 +125,12 @@ class Index:
         return facts if same and "tugtool" in facts else {}
 
 
-def _put(source: str, target: str) -> None:
-    """The same file under another name; FileExistsError if that is taken."""
+def put(source: str, target: str) -> None:
+    """The same file under another name; FileExistsError if that is taken.
+
+    An index keeps its time: a file that is no older may have changed since in a way that only
+    its content tells, and git looks there. In a younger index it would take it for unchanged.
+    """
     try:
         os.link(source, target)
     except FileExistsError:
@@ -135,6 +139,13 @@ def _put(source: str, target: str) -> None:
         # No links here; then a copy, for which a crash between two calls is a risk.
         with open(source, "rb") as file, open(target, "xb") as copy:
             copy.write(file.read())
+            copy.flush()
+            age(target, os.fstat(file.fileno()).st_mtime_ns)
+
+
+def age(path: str, nanoseconds: int) -> None:
+    """Let an index be as old as the one that it was made from."""
+    os.utime(path, ns=(nanoseconds, nanoseconds))
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -6,6 +6,7 @@ import os
 
 from tugtool import clock, files, git, repository
 from tugtool.errors import TugError
+from tugtool.index import put
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -141,10 +142,10 @@ class Copy:
                 git.run("read-tree", _start(self.worktree), cwd=self.worktree, index=self.path)
             elif os.path.exists(self.index):
                 # Sparse paths and what is known about unchanged files come along.
-                files.replace(self.path, files.read(self.index, max_bytes=1 << 32))
-        except TugError as error:
+                put(self.index, self.path)
+        except (OSError, TugError) as error:
             self.__exit__(None, None, None)
-            raise Unsalvageable(error.message) from error
+            raise Unsalvageable(str(error)) from error
         return self
 
     def __exit__(

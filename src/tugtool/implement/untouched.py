@@ -7,8 +7,10 @@ added: two commands of git's for an agent that keeps to its rules.
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 from tugtool import files, git
+from tugtool.index import age
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,15 +41,11 @@ class Untouched:
     def __init__(self, desk: Desk) -> None:
         self.top = desk.path
         self._index = os.path.join(desk.git_dir, "index")
-        self._before = self._read(self._index)
+        self._before = _Held.of(self._index)
         with _File(self._index, self._before) as copy:
             words = ("add", "--all", "--sparse")
             git.run(*words, cwd=self.top, index=copy, settings=_LENIENT)
-            self._held = self._read(copy)
-
-    @staticmethod
-    def _read(path: str) -> bytes | None:
-        return files.read(path, max_bytes=_WHOLE) if os.path.exists(path) else None
+            self._held = _Held.of(copy)
 
     def changes(self) -> Changes:
         """What is otherwise now."""
@@ -61,12 +59,14 @@ class Untouched:
         return Changes(touched, made, staged=self._is_staged_otherwise())
 
     def _is_staged_otherwise(self) -> bool:
-        now = self._read(self._index)
+        now, before = _Held.of(self._index), self._before
+        if (now and now.content) == (before and before.content):
+            return False
         # Whoever only looks lets git write down when files were last looked at.
-        return now != self._before and self._entries(now) != self._entries(self._before)
+        return self._entries(now) != self._entries(before)
 
-    def _entries(self, content: bytes | None) -> str:
-        with _File(self._index, content) as copy:
+    def _entries(self, held: _Held | None) -> str:
+        with _File(self._index, held) as copy:
             return git.run("ls-files", "--stage", "-z", cwd=self.top, index=copy)
 
     def put_back(self, changes: Changes) -> None:
@@ -82,19 +82,37 @@ class Untouched:
             if self._before is None:
                 os.unlink(self._index)
             else:
-                files.replace(self._index, self._before)
+                with _File(self._index, self._before) as copy:
+                    os.rename(copy, self._index)
+
+
+class _Held(NamedTuple):
+    """An index: what is in it, and how old it is. See `tugtool.index.put`."""
+
+    content: bytes
+    nanoseconds: int
+
+    @classmethod
+    def of(cls, path: str) -> _Held | None:
+        """What lies there, if anything does."""
+        if not os.path.exists(path):
+            return None
+        # First the time: what is put there in between may look older than it is, never younger.
+        nanoseconds = os.stat(path).st_mtime_ns
+        return cls(files.read(path, max_bytes=_WHOLE), nanoseconds)
 
 
 class _File:
     """An index of our own beside git's, for one command."""
 
-    def __init__(self, index: str, content: bytes | None) -> None:
+    def __init__(self, index: str, held: _Held | None) -> None:
         self.path = f"{index}.tug-{os.urandom(6).hex()}"
-        self.content = content
+        self.held = held
 
     def __enter__(self) -> str:
-        if self.content is not None:
-            files.replace(self.path, self.content)
+        if self.held is not None:
+            files.replace(self.path, self.held.content)
+            age(self.path, self.held.nanoseconds)
         return self.path
 
     def __exit__(self, *ended: object) -> None:
