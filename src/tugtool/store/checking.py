@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 #: Whoever sees so many has seen enough.
 MOST = 20
 
+_TABLES = "select name from sqlite_master where type = 'table' and name not like 'sqlite_%'"
+
 
 def damage(ask: Callable[[str], list[Row]]) -> list[str]:
     """What SQLite finds wrong with the pages and indexes, in its own words; or what it overlooks.
@@ -31,21 +33,38 @@ def damage(ask: Callable[[str], list[Row]]) -> list[str]:
 
 
 def _unlike(ask: Callable[[str], list[Row]]) -> Iterator[str]:
-    """Columns that are not there, as SQLite takes any name for a good one; unreadable rows."""
+    """Columns that are not there, as SQLite takes any name for a good one; impossible rows.
+
+    Whoever may only read gets no CHECK looked at by SQLite: tables that have them take every row.
+    """
     model = linked.connect(":memory:")
     for statement in schema.TABLES:
         model.execute(statement.format(**making.DIALECT))
-    for (table,) in model.execute("select name from sqlite_master where type = 'table'"):
+    tables = model.execute(_TABLES).fetchall()
+    for (table,) in tables:
         look = f"pragma table_info({table})"
         there = [row[1] for row in ask(look)]
-        for row in model.execute(look):
-            if row[1] not in there:
-                yield f"{table} has no column {row[1]}"
-        try:
-            ask(f"select * from {table}")
-        except (*linked.FAILURES, DatabaseError) as error:
-            yield f"{table} cannot be read: {error}"
+        names = [row[1] for row in model.execute(look)]
+        missing = [name for name in names if name not in there]
+        yield from (f"{table} has no column {name}" for name in missing)
+        if not missing:
+            yield from _impossible(ask, model, table, names)
     model.close()
+
+
+def _impossible(
+    ask: Callable[[str], list[Row]], model: linked.Connection, table: str, names: list[str]
+) -> Iterator[str]:
+    try:
+        rows = ask(f"select {', '.join(names)} from {table}")
+    except (*linked.FAILURES, DatabaseError) as error:
+        yield f"{table} cannot be read: {error}"
+        return
+    places = ", ".join("?" * len(names))
+    try:
+        model.executemany(f"insert into {table} ({', '.join(names)}) values ({places})", rows)
+    except linked.FAILURES as error:
+        yield f"{table} has a row that cannot be: {error}"
 
 
 def dangling(tx: Transaction) -> list[str]:
