@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tugtool.store import schema
+from tugtool.store import checking, schema
 
 
 def _database(desk) -> Path:
@@ -39,7 +39,7 @@ def _change(desk, old: bytes, new: bytes) -> None:
         # The title is no text any more, which shows only where it is printed.
         (b"\x19\x00\x08\x19", b"\x19\x00\x08\x18", "steps.title"),
         # A status that no item can have; SQLite does not look at that for whoever only reads.
-        (b"of 1open", b"of 1oPen", "checklist_items has a row that cannot be"),
+        (b"of 1open", b"of 1oPen", "checklist_items has a row that breaks (status in ('open', "),
         # Another name is as good as any for SQLite.
         (b"  complete_reason text", b"  complete_reasom text", "has no column complete_reason"),
     ],
@@ -98,3 +98,10 @@ def test_a_database_that_another_program_holds_is_not_taken_for_a_broken_one(des
         assert desk.json("restore").codes == ["E047"]
         other.communicate()
     assert desk.json("restore").codes == ["E077"]
+
+
+def test_every_check_of_the_tables_is_looked_at():
+    rules = [rule for text in schema.TABLES for rule in checking._rules(text)]
+    assert len(rules) == sum(text.count("check (") for text in schema.TABLES)
+    assert "(open_deps >= 0)" in rules
+    assert all(rule.count("(") == rule.count(")") for rule in rules)
