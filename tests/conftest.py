@@ -62,6 +62,15 @@ def _isolated(monkeypatch, tmp_path_factory):
     assert not (tmp_path_factory.getbasetemp() / ".git").exists()
 
 
+@pytest.fixture
+def uncollected():
+    """What other tests left open is closed before, or stays: nothing is closed in between."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
 class Repo:
     """A real repository at `path`."""
 

@@ -70,7 +70,7 @@ def inside(process: subprocess.Popen[str]) -> None:
     assert json.loads(process.stdout.readline()) == "inside"
 
 
-def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+def until(condition: Callable[[], bool], seconds: float = 60) -> None:
     """Return once the condition holds; it must, soon."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -3,6 +3,7 @@
 Whether a process is gone is seen at a FIFO that it holds open: its end is the end of all.
 """
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from lines import FAMILY, PATIENCE_SECONDS, Line, sh
+from racing import until
 from tugtool import child, guardian
 from tugtool.errors import CannotRun
 from tugtool.streams import Flow, Kept, Streams
@@ -173,7 +175,8 @@ def test_what_a_command_leaves_behind_is_stopped_and_does_not_hold_us_up(tmp_pat
     line.ended()
 
 
-def test_what_a_command_leaves_behind_may_still_write_what_it_has(tmp_path):
+def test_what_a_command_leaves_behind_may_still_write_what_it_has(tmp_path, monkeypatch):
+    monkeypatch.setattr(child, "LINGER_SECONDS", PATIENCE_SECONDS)
     done = kept(
         "(read -r _ <$1; echo late) & echo soon; (: >$1) & exit 0", _fifo(tmp_path), cwd=tmp_path
     )
@@ -275,16 +278,19 @@ def test_one_parent_of_several_commands_takes_all_of_them(tmp_path):
 def test_the_line_to_the_guardian_is_not_in_the_commands_hands(tmp_path):
     with child.start(sh("exec sleep 1000"), cwd=str(tmp_path)) as running:
         pipe = os.fstat(running._guard._line).st_ino
-        held = {
-            os.stat(f"/proc/{running.pid}/fd/{n}").st_ino
-            for n in os.listdir(f"/proc/{running.pid}/fd")
-        }
-        own = {
-            os.stat(f"/proc/{running.group}/fd/{n}").st_ino
-            for n in os.listdir(f"/proc/{running.group}/fd")
-        }
-        assert pipe not in held
-        assert own == {pipe, os.stat(os.devnull).st_ino}
+        # Whoever is being loaded has files open for a moment.
+        until(lambda: Path(f"/proc/{running.pid}/comm").read_text() == "sleep\n")
+        until(lambda: _open_in(running.group) == {pipe, os.stat(os.devnull).st_ino})
+        assert pipe not in _open_in(running.pid)
+
+
+def _open_in(pid: int) -> set[int]:
+    """What a process has open; what it closes just now is not."""
+    found = set()
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            found.add(os.stat(f"/proc/{pid}/fd/{name}").st_ino)
+    return found
 
 
 def test_an_exception_in_between_stops_the_command(tmp_path, line):
@@ -317,7 +323,7 @@ def test_nobody_rings_any_more_once_a_command_has_ended(tmp_path, monkeypatch):
     assert len(rung) == 1
 
 
-def test_nothing_stays_open_after_a_command(tmp_path):
+def test_nothing_stays_open_after_a_command(tmp_path, uncollected):
     kept("true", cwd=tmp_path)  # whatever is opened once for all
     before = set(os.listdir("/proc/self/fd"))
     for _ in range(3):

@@ -288,7 +288,7 @@ def open_descriptors() -> list[str]:
     return sorted(os.listdir("/dev/fd"))
 
 
-def test_no_descriptor_and_no_child_stays_behind(repo, tmp_path, monkeypatch):
+def test_no_descriptor_and_no_child_stays_behind(repo, tmp_path, monkeypatch, uncollected):
     before = open_descriptors()
     git.run("--version", cwd=str(repo.path))
     with pytest.raises(GitFailed):

@@ -141,7 +141,7 @@ def test_a_file_that_is_longer_than_it_said_is_refused():
     assert "is too large" in refusal(LONGER, max_bytes=100).message
 
 
-def test_no_descriptor_stays_open_after_reading(tmp_path):
+def test_no_descriptor_stays_open_after_reading(tmp_path, uncollected):
     (tmp_path / "file").write_bytes(b"x")
     before = len(os.listdir("/dev/fd"))
     files.read(str(tmp_path / "file"))

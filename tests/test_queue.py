@@ -79,17 +79,19 @@ def test_who_waits_in_vain_is_told_which_process_holds_the_lock(place, holder):
 
 def test_while_the_queue_moves_nobody_is_refused(place, holder):
     """However long it is: whoever takes the lock signs it, and only who keeps it is in the way."""
-    busy_seconds = 0.2
+    busy_seconds = 1
     taken = threading.Event()
 
     def sign() -> None:
         # Others come and go for much longer than anybody is kept waiting by one of them.
-        end = time.monotonic() + 5 * busy_seconds
-        while time.monotonic() < end:
+        end = time.monotonic() + 3 * busy_seconds
+        while holder.poll() is None:
             os.utime(os.path.join(os.path.dirname(place[0].path), "state.lock"))
             # As short a time as others hold it, and no busy loop.
-            taken.wait(busy_seconds / 20)
-        holder.communicate()
+            taken.wait(busy_seconds / 100)
+            if time.monotonic() > end and holder.stdin is not None:
+                holder.stdin.close()
+                holder.stdin = None
 
     others = threading.Thread(target=sign)
     others.start()

@@ -39,6 +39,7 @@ def test_a_plan_that_has_not_changed_is_read_once(repo, tugcode, plan, settled, 
 
 
 def test_a_plan_that_was_touched_just_now_is_read_every_time(repo, tugcode, plan, monkeypatch):
+    monkeypatch.setattr(place, "_UNSETTLED_NANOSECONDS", 3600 * 10**9)
     assert tugcode("-C", repo.path, "state", "claim", "copies").status == 0
     monkeypatch.setattr(place, "_reader", _unreadable)
     assert tugcode("-C", repo.path, "state", "claim", "copies").status == 3

@@ -143,7 +143,7 @@ def test_a_lease_really_expires_by_the_machine_s_clock(tmp_path):
     text = "### Step 1: Only\n- [ ] it\n"
     state.init(store, KEY, parser.parse(text), text=text, hash="h")
     copy = PlanCopy("p", "h")
-    first = state.claim(store, KEY, Request("red", lease_seconds=0.2), copy=copy)
+    first = state.claim(store, KEY, Request("red", lease_seconds=1), copy=copy)
     refusals = 0
     while not (got := state.claim(store, KEY, Request("blue"), copy=copy))["claimed"]:
         refusals += 1

@@ -75,21 +75,27 @@ def claim_all(url: str, owner: str, gate: Callable[[], None]) -> list[str]:
         got.append(str(answer["anchor"]))
 
 
-def hold(url: str, seconds: float, gate: Callable[[], None]) -> dict[str, object]:
-    """Hold the lock for 2 ms again and again; how often, and the longest wait."""
+def hold(url: str, turns: int, gate: Callable[[], None]) -> dict[str, object]:
+    """Hold the lock for 2 ms until all together had so many turns; how often, the longest wait.
+
+    A wait is as long as the turns of others meanwhile: a slow machine makes each one longer, and
+    none more of them.
+    """
     store = open_store(url)
-    count, longest, errors = 0, 0.0, []
-    gate()
-    end = time.monotonic() + seconds
-    while (asked := time.monotonic()) < end:
-        try:
-            with store.write(PLAN) as tx:
-                longest = max(longest, time.monotonic() - asked)
-                tx.run(sql.SET_PAUSED, paused_at=None)
-                time.sleep(0.002)  # the work that the promise of fairness speaks of
-            count += 1
-        except Exception as error:
-            errors.append(str(error))
+    count, longest, errors = 0, 0, []
+    # One byte for each turn, written by whoever has it.
+    with open(f"{url.removeprefix('sqlite://')}.turns", "ab", buffering=0) as log:
+        gate()
+        while (asked := os.fstat(log.fileno()).st_size) < turns:
+            try:
+                with store.write(PLAN) as tx:
+                    longest = max(longest, os.fstat(log.fileno()).st_size - asked)
+                    log.write(b".")
+                    tx.run(sql.SET_PAUSED, paused_at=None)
+                    time.sleep(0.002)  # the work that the promise of fairness speaks of
+                count += 1
+            except Exception as error:
+                errors.append(str(error))
     return {"count": count, "longest": longest, "errors": errors}
 
 

@@ -1,6 +1,7 @@
 """The proofs' own clockwork: shares of the time, seeds taken back, a line for each at the end."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -64,8 +65,8 @@ def _run(tmp_path: Path, *words: str, text: str = PROOF, **env: str) -> str:
 
 def test_a_proof_is_short_by_default(tmp_path):
     out = _run(tmp_path, TUG_SEED="7")
-    assert "test_long: TUG_SEED=7, 2 rounds, 0 s; 0.000 seconds, [7, 8]" in out
-    assert "test_short: TUG_SEED=7, 1 rounds, 0 s; 0.000 seconds" in out
+    assert re.search(r"test_long: TUG_SEED=7, 2 rounds, \d+ s; 0.000 seconds, \[7, 8\]", out)
+    assert re.search(r"test_short: TUG_SEED=7, 1 rounds, \d+ s; 0.000 seconds", out)
 
 
 def test_the_minutes_are_shared_out_among_the_chosen_proofs(tmp_path):
