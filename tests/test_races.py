@@ -26,8 +26,8 @@ from workers import PLAN
 
 #: The promise of fair waiting: nobody is refused, nobody starves.
 SMALLEST_SHARE = 0.25
-#: Everybody else comes once in between; who is late to ask, somebody a few times more.
-LONGEST_WAIT_TURNS = 4 * 32
+#: Everybody else comes once in between, and more often while who asks is not let run at all.
+LONGEST_WAIT_TURNS = 15 * 32
 
 
 @pytest.fixture
