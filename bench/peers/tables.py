@@ -11,7 +11,8 @@ COMMANDS = (
     "Whole processes of the nearest commands of each tool in projects of {size} tasks, each called "
     "the fastest way its own help names for scripts; medians of rounds in random order (seed "
     "{seed}). A worker of another tool has to look first and then to take, two commands; ours "
-    "takes the next with one, leased and fenced. None of the others syncs to the disk."
+    "takes the next with one, leased and fenced. None of the others syncs to the disk. "
+    "taskmd has no command that shows one task: that is a file to be read."
 )
 JOBS = (
     "{jobs} jobs that do nothing, fetched and finished by one worker in one process; medians of "
