@@ -10,7 +10,7 @@ import pytest
 
 from commit_fixtures import LOG
 from state_fixtures import KEY
-from tugtool import commit, errors, state_errors
+from tugtool import commit, errors, state_errors, tree
 from tugtool.state_errors import StateError
 
 PLAN = "1 tte", "2 c < 1", "3 < 2"
@@ -147,6 +147,27 @@ def test_a_superseded_attempt_is_refused_before_anything_is_touched(bench):
     b.hold("step-1")
     refuse(b, "E060", "--attempt", "1", status=4)
     assert b.done("step-1", "--attempt", "2")["attempt"] == 2
+
+
+def test_a_step_that_is_taken_while_the_work_is_looked_at_is_not_committed(bench, monkeypatch):
+    """After the first look at the state, before the one under which it is written down."""
+    b = bench("1 t")
+    b.hold("step-1")
+    b.write({"new": "x"})
+    look, then = tree.look, []
+
+    def taking(top, git_dir):
+        if not then:
+            b.ok("claim", "work", "--step", "step-1", "--force", at=b.blue)
+            then.append(picture(b))
+        return look(top, git_dir)
+
+    monkeypatch.setattr(tree, "look", taking)
+    refused = b.commit_json("step-1")
+    assert (refused.status, refused.codes) == (4, ["E060"]), refused.out
+    # No event, no renewed lease of whoever holds it now, nothing written down, no commit.
+    assert [picture(b)] == then
+    assert (b.step("step-1")["claimed_by"], b.commits()) == (str(b.blue), [])
 
 
 def test_the_environment_s_attempt_counts(bench, monkeypatch):
