@@ -363,6 +363,7 @@ def test_a_commit_whose_step_stays_open_is_used_when_it_is_run_again(bench):
     b.close("step-1")
     again = b.done("step-1")
     assert (again["recovered"], again["commit_hash"]) == (True, data["commit_hash"])
+    assert again["warnings"] == []
     assert again["files_staged"] == data["files_staged"]
     assert len(b.commits()) == 1
     assert b.entries() == ["step-1: Part 1"]
@@ -445,6 +446,17 @@ def test_completing_with_another_commit_leaves_what_was_written_down(bench):
     b.close("step-1")
     b.ok("complete", "work", "step-1", "--commit", "main")
     assert len(b.intents()) == 1
+
+
+def test_a_step_completed_with_another_commit_has_none_to_be_found_again(bench):
+    b = bench("1 t")
+    b.ok("claim", "work")
+    made = failed(b, "open_items", "E051")["commit_hash"]
+    b.close("step-1")
+    b.ok("complete", "work", "step-1", "--commit", f"{made}~1")
+    again = b.commit_json("step-1")
+    assert (again.data["committed"], again.data["recovered"]) == (False, False)
+    assert (b.intents(), len(b.commits())) == ([], 1)
 
 
 def test_a_completion_that_is_refused_leaves_what_was_written_down(bench):

@@ -5,9 +5,9 @@ import os
 import pytest
 
 from state_fixtures import KEY
-from tugtool import jsontext, lingering, log
+from tugtool import commit, jsontext, lingering, log
 from tugtool.git_errors import CommitRefused
-from tugtool.intent import Intent, Site
+from tugtool.intent import Intent, Site, ends_with
 from tugtool.store import sql_commit, sql_git
 
 #: A process that runs as long as any of this does.
@@ -122,4 +122,13 @@ def test_while_its_process_runs_nobody_takes_it_over(trees, where):
     with pytest.raises(CommitRefused) as refused:
         Intent.taken_over(site, trees.row(site))
     assert refused.value.facts["pid"] == INIT_PROCESS
+    # Nor does it end with its step.
+    assert not ends_with(site, trees.row(site), None)
+    assert trees.rows() == before
+
+
+def test_where_nothing_was_written_down_there_is_nothing_to_settle(trees):
+    trees.begin("blue")
+    before = trees.rows()
+    assert commit.settle(trees.site("red")) is None
     assert trees.rows() == before

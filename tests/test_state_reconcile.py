@@ -2,12 +2,13 @@
 
 import pytest
 
-from state_fixtures import KEY
+from state_fixtures import KEY, Clock
 from state_replay import INVARIANTS
+from test_state_apart import Other
 from tugtool import state
 from tugtool.state import reconciling
 from tugtool.state.reconciling import Proof
-from tugtool.store import sql_commit, sql_git
+from tugtool.store import open_store, sql_commit, sql_git
 
 
 @pytest.fixture
@@ -178,11 +179,12 @@ def test_a_commit_that_was_begun_is_finished_if_git_has_it_and_its_step_is_done(
     ]
 
 
-def test_what_is_known_before_git_is_asked_is_of_this_plan_alone(lab):
-    from test_state_apart import Other
-
+def test_what_is_known_before_git_is_asked_is_of_this_plan_alone(tmp_path, lab):
+    # The other one is recorded first, and its name comes first.
+    store = open_store(f"sqlite://{tmp_path / 'state.db'}", clock=Clock())
+    other = Other(store, ".tugtool/tugplan-a.md")
+    store.close()
     lab = lab("1 t", "2 t < 1")
-    other = Other(lab.store, ".tugtool/tugplan-a.md")
     for key, path in ((KEY, "/ours"), (other.key, "/another")):
         with lab.store.write(key) as tx:
             branch = {"branch": f"branch of {path}", "base_branch": "main", "base_commit": "c"}

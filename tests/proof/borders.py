@@ -38,11 +38,12 @@ def _settled(text: str) -> str:
 
 
 class Said(NamedTuple):
-    """What a run came to: its exit status, its envelope, the borders it passed."""
+    """What a run came to: its exit status, its envelope, the borders and points it passed."""
 
     status: int
     envelope: dict
     borders: list[str]
+    points: list[str]
 
     @property
     def codes(self) -> list[str]:
@@ -68,11 +69,15 @@ class Zygote:
         *words: object,
         given: str = "",
         dies: int | None = None,
+        hold: tuple[int, str] | None = None,
         env: dict[str, str] | None = None,
     ) -> None:
-        """Have a command run; with `dies` until it comes to that border."""
+        """Have a command run; with `dies` until it comes to that border.
+
+        With `hold`, a border and a FIFO, it waits there until somebody has opened and closed that.
+        """
         order = {"cwd": str(cwd), "words": list(map(str, words)), "given": given, "dies": dies}
-        order |= {"env": env or {}, "out": str(self._out)}
+        order |= {"env": env or {}, "out": str(self._out), "hold": hold}
         self._process.stdin.write(json.dumps(order).encode() + b"\n")
         self._process.stdin.flush()
 
@@ -93,14 +98,14 @@ class Zygote:
         if "waiting" in done:
             return None
         if done["status"] == -9:
-            return Said(-9, {}, [])
+            return Said(-9, {}, [], [])
         assert done["status"] in (0, 1, 4), done["said"]
-        *said, borders = filter(None, done["said"].split("\n"))
+        *said, passed = filter(None, done["said"].split("\n"))
         # Whoever runs a command of somebody's has nothing to say when that succeeds.
         envelope = json.loads(_settled(said[-1])) if said else {"data": {}, "issues": []}
         if said:
             hold_against_schemas(json.loads(said[-1]))
-        return Said(done["status"], envelope, json.loads(borders))
+        return Said(done["status"], envelope, *json.loads(passed))
 
     def has_said(self) -> bool:
         """Whether there is anything to hear."""

@@ -23,6 +23,8 @@ STATE = (
 )
 #: Of `tugtool`: whoever claims, holds, finishes and frees, what they share, and the commit.
 MODULES = (*(f"state.{name}" for name in STATE), "commit", "intent")
+#: Functions of these that are about git's own doings.
+LEFT_OUT = ("_committed", "_oddities", "_unlock")
 #: What ends a condition at its own depth.
 ENDS = ("order", "group", "limit", "returning", "union", "join", "where", "on")
 WAYS_OUT = (ast.Raise, ast.Return, ast.Continue)
@@ -162,6 +164,8 @@ def _tree(home: str) -> ast.Module:
 
 def of_module(home: str, tree: ast.Module) -> Iterator[Mutant]:
     for number, place in enumerate(places(tree)):
+        if place.function in LEFT_OUT:
+            continue
         name = f"{home.removeprefix('state.')}.{place.function}: {place.name}"
         yield Mutant(name, home, place.function, number)
 

@@ -29,7 +29,7 @@ SIDE_BY_SIDE = int(os.environ.get("TUG_MUTANTS_SIDE_BY_SIDE") or os.cpu_count() 
 #: Where mutants are.
 HOMES = tuple(f"/tugtool/{name.replace('.', '/')}.py" for name in mutants.MODULES)
 #: The two functions through which every statement goes.
-RUNS_STATEMENTS = ("SqliteTransaction._execute", "SqliteTransaction.many")
+RUNS_STATEMENTS = ("SqliteTransaction._ask", "SqliteTransaction.many")
 
 
 class _Ear:
