@@ -159,6 +159,8 @@ class Ground:
         self.directory, self.root = directory, directory / "repo"
         directory.mkdir(exist_ok=True)
         self.zygote = Zygote(directory / "out", *faults)
+        #: How many places are kept, and which of them was the last to be brought back.
+        self._kept, self._last = 0, ""
         self.places = {
             "root": self.root,
             "red": self.root / ".tugtree" / "red",
@@ -182,10 +184,14 @@ class Ground:
         shutil.copytree(self.root, self.directory / "base", symlinks=True)
 
     def do(self, at: str, *words: object, given: str = "", dies: int | None = None) -> Said:
+        """Run a command; what follows `<` as its last word is its standard input."""
+        *first, last = words
+        if str(last).startswith("<"):
+            words, given = tuple(first), str(last)[1:]
         return self.zygote.run(self.places[at], *words, given=given, dies=dies)
 
-    def prepare(self, case: Case) -> None:
-        """Do what has to happen before, and keep the place as it is then."""
+    def prepare(self, case: Case) -> str:
+        """Do what has to happen before, and keep the place as it is then; where it is kept."""
         self._copy("base")
         for at, *words in case.before:
             if at == "write":
@@ -195,21 +201,23 @@ class Ground:
             elif at == "remove":
                 self._remove(*words)
             else:
-                given = words.pop()[1:] if str(words[-1]).startswith("<") else ""
-                done = self.do(at, *words, given=given)
+                done = self.do(at, *words)
                 assert done.status == 0, (words, done.envelope)
         (self.root / ".git" / "tugtool" / "mark").unlink(missing_ok=True)
-        shutil.rmtree(self.directory / "kept", ignore_errors=True)
-        shutil.copytree(self.root, self.directory / "kept", symlinks=True)
+        self._kept += 1
+        kept = f"kept-{self._kept}"
+        shutil.copytree(self.root, self.directory / kept, symlinks=True)
+        return kept
 
     def _remove(self, *names: object) -> None:
         for path in [path for name in names for path in self.root.glob(str(name))]:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
-    def set_back(self, case: Case) -> None:
+    def set_back(self, case: Case, kept: str) -> None:
         """Let the place be as it was before the command."""
-        for part in ("",) if case.git else (".tugtool", ".git/tugtool"):
-            self._copy("kept", part)
+        for part in ("",) if case.git or kept != self._last else (".tugtool", ".git/tugtool"):
+            self._copy(kept, part)
+        self._last = kept
 
     def _copy(self, source: str, part: str = "") -> None:
         shutil.rmtree(self.root / part, ignore_errors=True)
@@ -282,7 +290,7 @@ class Try:
 
     def __init__(self, ground: Ground, case: Case) -> None:
         self.ground, self.case = ground, case
-        ground.prepare(case)
+        self.kept = ground.prepare(case)
         self.before = ground.picture(case)
         self.once = ground.run(case)
         self.after = ground.picture(case)
@@ -309,7 +317,7 @@ class Try:
 
     def kill(self, border: int) -> None:
         """Die there, run it again, and fail unless all is as if nobody had died."""
-        self.ground.set_back(self.case)
+        self.ground.set_back(self.case, self.kept)
         where = f"{' '.join(self.case.words)}, killed before {self.once.borders[border]!r}"
         assert self.ground.run(self.case, dies=border).status == -9, where
         left = self.ground.picture(self.case)

@@ -20,12 +20,11 @@ from weave_deeds import Hand
 
 from conftest import Repo
 from racing import until
-from state_fixtures import TABLES, markdown
+from state_fixtures import KEY, TABLES, markdown
 from state_replay import INVARIANTS
 from worktree_fixtures import fsck
 
 DAY = "20260223"
-ONE = ".tugtool/tugplan-one.md"
 #: What doctor says of work that lies where somebody left it, which is for a person to judge.
 #: What is committed in a worktree while somebody takes that away stays on its branch.
 CHOICES = ("uncommitted: ", "branches: ")
@@ -196,7 +195,10 @@ class Field:
     def schedules(self) -> list[tuple[str, Hold, str]]:
         """Every deed, wherever it can be held, every deed beside it."""
         return [
-            (first, hold, second) for first in DEEDS for hold in self.holds(first) for second in DEEDS
+            (first, hold, second)
+            for first in DEEDS
+            for hold in self.holds(first)
+            for second in DEEDS
         ]
 
     def weave(self, first: str, hold: Hold, second: str) -> None:
@@ -308,7 +310,7 @@ class Field:
         assert not intents, copy.execute("select * from intents").fetchall()
         # Whoever judges knows of one plan.
         for table in (*TABLES, "worktrees"):
-            copy.execute(f"delete from {table} where plan_path = ?", [ONE])
+            copy.execute(f"delete from {table} where plan_path <> ?", [KEY])
         copy.close()
         hand = Hand(place)
         for holds in INVARIANTS:
