@@ -10,10 +10,12 @@ import pytest
 
 from commit_fixtures import LOG
 from state_fixtures import KEY
-from tugtool import commit, errors, state_errors, tree
+from tugtool import commit, errors, lingering, state_errors, tree
 from tugtool.state_errors import StateError
 
 PLAN = "1 tte", "2 c < 1", "3 < 2"
+#: A process that runs as long as any of this does.
+INIT_PROCESS = 1
 TUGCODE = f"{shlex.quote(sys.executable)} -m tugtool"
 
 
@@ -425,6 +427,17 @@ def test_a_lock_that_a_killed_git_left_keeps_what_was_written_down(bench):
     b.close("step-1")
     lock = os.path.join(b.git("rev-parse", "--absolute-git-dir").strip(), "index.lock")
     open(lock, "x").close()
+    b.ok("complete", "work", "step-1", "--commit", made)
+    assert len(b.intents()) == 1
+
+
+def test_a_git_that_still_commits_keeps_what_was_written_down(bench):
+    b = bench("1 t")
+    b.ok("claim", "work")
+    made = b.commit_json("step-1").data["commit_hash"]
+    b.close("step-1")
+    directory = b.git("rev-parse", "--absolute-git-dir").strip()
+    lingering.Note(os.path.join(directory, "tugtool-git")).write(INIT_PROCESS)
     b.ok("complete", "work", "step-1", "--commit", made)
     assert len(b.intents()) == 1
 

@@ -91,6 +91,10 @@ def test_whichever_predicate_is_taken_away_a_test_fails(tmp_path, spell):
     assert survived == [], "no test notices"
     tests = len(set(killers.values()))
     equivalent = len(known["equivalent"])
+    for name, killer in found["killers"].items():
+        spell.list(f"{name} -> {killer}")
+    for name, why in known["equivalent"].items():
+        spell.list(f"{name} changes nothing: {why}")
     spell.tell(f"{len(job)} mutants killed by {tests} tests, {equivalent} that change nothing")
 
 
