@@ -16,6 +16,7 @@ def test_long(spell):
 @pytest.mark.proof(share=1)
 def test_short(spell):
     spell.tell(f"{spell.seconds:.3f} seconds")
+    spell.list("what was tried")
     next(spell.seeds())
 
 @pytest.mark.proof(share=1)
@@ -66,6 +67,7 @@ def test_a_proof_is_short_by_default(tmp_path):
     out = _run(tmp_path, TUG_SEED="7")
     assert "test_long: TUG_SEED=7, 2 rounds, 0 s; 0.000 seconds, [7, 8]" in out
     assert "test_short: TUG_SEED=7, 1 rounds, 0 s; 0.000 seconds" in out
+    assert "what was tried" not in out
 
 
 def test_the_minutes_are_shared_out_among_the_chosen_proofs(tmp_path):
@@ -74,7 +76,7 @@ def test_the_minutes_are_shared_out_among_the_chosen_proofs(tmp_path):
     # Two workers have twice the time, but no proof has more than all of it.
     both = _run(tmp_path, "-n2", "-k", "long or short", TUG_MINUTES="0.00833333")
     assert "; 0.500 seconds, [" in both
-    assert "; 0.250 seconds" in both
+    assert "; 0.250 seconds\n    what was tried\n" in both
 
 
 def test_a_failure_says_its_seed_and_gets_there_again(tmp_path):
