@@ -20,7 +20,7 @@ from watching import INSTEAD
 import tugtool
 from tugtool import clock, crash
 from tugtool.cli import main, output, place
-from tugtool.store import queue
+from tugtool.store import queue, sqlite
 
 NOON = 1_771_848_000_000
 #: What gives files names, or takes them away.
@@ -34,6 +34,8 @@ class Borders:
         self.names: list[str] = []
         #: The named points that were passed.
         self.points: list[str] = []
+        #: The modules that opened transactions in which to write.
+        self.writers: list[str] = []
         self.dies: int | None = None
         #: A border, and the FIFO at which to wait there.
         self.hold: tuple[int, str] | None = None
@@ -74,6 +76,13 @@ def watch() -> None:
     watching.watch(BORDERS.pass_, LINE.wait)
     output.say = watching.passing(BORDERS.pass_, "answer", output.say)
     crash.point = BORDERS.come_to
+    write = sqlite.SqliteStore.write
+
+    def writing(self: sqlite.SqliteStore, *words: object, **options: object) -> object:
+        BORDERS.writers.append(sys._getframe(1).f_globals["__name__"])
+        return write(self, *words, **options)
+
+    sqlite.SqliteStore.write = writing
     for name in CHANGES:
         setattr(os, name, watching.passing(BORDERS.pass_, name, getattr(os, name)))
     spawn = os.posix_spawnp
@@ -177,10 +186,11 @@ def child(order: dict, out: int) -> int:
     os.dup2(out, 2)
     sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
     BORDERS.dies, BORDERS.hold = order.get("dies"), order.get("hold")
-    BORDERS.names, BORDERS.points = [], []
+    BORDERS.names, BORDERS.points, BORDERS.writers = [], [], []
     status = main.main(["--json", *order["words"]])
     BORDERS.pass_("end")
-    os.write(out, b"\n" + json.dumps([BORDERS.names, BORDERS.points]).encode())
+    passed = [BORDERS.names, BORDERS.points, BORDERS.writers]
+    os.write(out, b"\n" + json.dumps(passed).encode())
     return status
 
 

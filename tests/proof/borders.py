@@ -38,12 +38,14 @@ def _settled(text: str) -> str:
 
 
 class Said(NamedTuple):
-    """What a run came to: its exit status, its envelope, the borders and points it passed."""
+    """What a run came to: its exit status, its envelope, what it passed, and who has written."""
 
     status: int
     envelope: dict
     borders: list[str]
+    #: Named points; and modules that opened a transaction in which to write.
     points: list[str]
+    writers: list[str]
 
     @property
     def codes(self) -> list[str]:
@@ -98,7 +100,7 @@ class Zygote:
         if "waiting" in done:
             return None
         if done["status"] == -9:
-            return Said(-9, {}, [], [])
+            return Said(-9, {}, [], [], [])
         assert done["status"] in (0, 1, 4), done["said"]
         *said, passed = filter(None, done["said"].split("\n"))
         # Whoever runs a command of somebody's has nothing to say when that succeeds.

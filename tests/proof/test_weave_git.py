@@ -4,14 +4,18 @@ Every command that changes git as well as the state, held at each of its named p
 (docs/crash-points.md) and before each lock that it asks for, beside every other.
 """
 
+import ast
 import random
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from border_cases import GIT_CASES
 from borders import Case
 from weave_git import APART, DEEDS, Field
 
+import tugtool
 from tugtool import crash
 
 #: How many of them are tried by default.
@@ -34,12 +38,25 @@ def test_every_command_that_works_with_git_is_woven():
     assert all(len(why) > 20 for why in APART.values())
 
 
+def writing_modules() -> set[str]:
+    """Whoever opens transactions in which to write, outside of what is woven by itself."""
+    home = Path(tugtool.__file__).parent
+    return {
+        ".".join(("tugtool", *path.relative_to(home).with_suffix("").parts))
+        for path in home.rglob("*.py")
+        if path.relative_to(home).parts[0] not in ("state", "store", *APART)
+        for each in ast.walk(ast.parse(path.read_text()))
+        if isinstance(each, ast.Attribute) and re.search(r"\bstore\.write$", ast.unparse(each))
+    }
+
+
 def _is_everywhere(field: Field) -> None:
-    """Every named point is one at which somebody is held, and so is every deed."""
+    """Every named point is one at which somebody is held, everybody is, and whoever writes."""
     held = {hold for deed in DEEDS for hold in field.holds(deed)}
     named = {point for point in crash.POINTS if not point.startswith(NOT_HELD)}
     assert named - held == set()
     assert all(field.holds(deed) for deed in DEEDS)
+    assert writing_modules() - field.writers == set()
 
 
 @pytest.mark.no_cover

@@ -45,6 +45,8 @@ class Deed(NamedTuple):
 
 #: What was saved of step 4, and of the same step before that, which has come to the base branch.
 SAVED = "20260223T120000000Z-step-4-attempt-2"
+AGAIN = ("worktree", "create", "work", "--request-id=again")
+COMMIT = ("commit", "--plan=work", "--step=step-3", "--message=x")
 #: There is a commit of which the record knows nothing.
 COMMITTED = (
     ("three", ("state", "claim", "work", "--step=step-4"), ""),
@@ -53,11 +55,15 @@ COMMITTED = (
 #: There is a plan that git does not know.
 NEW = (("root", ("plan", "new", "new"), ""),)
 #: Somebody has died half-way.
-HALF = (("root", ("dash", "create", "half"), "dash.branch"),)
+HALF = (
+    ("root", ("dash", "create", "half"), "dash.branch"),
+    ("root", ("worktree", "create", "work", "--new"), "create.worktree"),
+)
 
 DEEDS = {
     "create": Deed("root", ("worktree", "create", "work", "--new")),
     "create any": Deed("root", ("worktree", "create", "work", "--claim")),
+    "create again": Deed("root", AGAIN, (("root", AGAIN, ""),)),
     "create with its plan": Deed("root", ("worktree", "create", "new", "--commit-plan"), NEW),
     "remove": Deed("root", ("worktree", "remove", f"tugplan__work-{DAY}", "--force")),
     "remove the last": Deed("root", ("worktree", "remove", f"tugplan__work-{DAY}-3", "--force")),
@@ -65,7 +71,8 @@ DEEDS = {
     "sync": Deed("two", ("worktree", "sync", "work")),
     "salvage apply": Deed("two", ("worktree", "salvage", "apply", SAVED)),
     "salvage prune": Deed("root", ("worktree", "salvage", "prune")),
-    "commit": Deed("tree", ("commit", "--plan=work", "--step=step-3", "--message=x")),
+    "commit": Deed("tree", COMMIT),
+    "commit after a crash": Deed("tree", COMMIT, (("tree", COMMIT, "commit.added"),)),
     "merge": Deed("root", ("merge", "one")),
     "claim": Deed("two", ("state", "claim", "work", "--step=step-3", "--force")),
     "reset": Deed("root", ("state", "reset", "work", "step-3")),
@@ -112,6 +119,8 @@ class Field:
         }
         self.contents: set[str] = set()
         self._holds: dict[str, list[Hold]] = {}
+        #: Modules that have opened transactions in which to write.
+        self.writers: set[str] = set()
         self.woven = self.waited = self.refused = self.missed = 0
         self._begin()
 
@@ -185,6 +194,7 @@ class Field:
             self._prepare(deed)
             self._ask(self.red, deed)
             alone = self.red.answer()
+            self.writers |= set(alone.writers)
             borders = list(enumerate(alone.borders))
             locks = [number for number, name in borders if name == watching.LOCK]
             # Who asks for no lock and has no point does all it does by git and by new names.
@@ -228,11 +238,13 @@ class Field:
         self.missed += gate < 0
         one = self.red.answer()
         two = two or self.blue.answer()
-        for name, said in ((first, one), (second, two)):
+        done = ((first, one), (second, two))
+        for name, said in done:
             self._settle(name, said)
-        # Who lost its step while it committed is told so, and the commit stands.
-        beaten = any(said.envelope["data"].get("state_update_failed") for said in (one, two))
-        if beaten:
+        # Who lost its step while it committed is told so, and the commit stands. Who lost it
+        # before it could go on after a crash leaves what it had begun.
+        beaten = any(said.envelope["data"].get("state_update_failed") for _, said in done)
+        if beaten or any(said.status and DEEDS[name].before for name, said in done):
             self.red.run(self.root, "doctor", "--fix")
         self.check()
 
