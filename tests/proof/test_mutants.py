@@ -7,6 +7,8 @@ TUG_MUTANTS=missing looks only for those of mutants that have none yet:
     TUG_MUTANTS=search .venv/bin/python -m pytest tests/proof/test_mutants.py
 """
 
+import ast
+import inspect
 import json
 import os
 import subprocess
@@ -15,7 +17,10 @@ import tempfile
 from pathlib import Path
 
 import mutants
+import mutating
 import pytest
+
+from tugtool.store.transaction import SqliteTransaction
 
 ROOT = Path(__file__).parent.parent.parent
 TABLE = Path(__file__).parent / "mutants.json"
@@ -147,3 +152,17 @@ def test_joins_have_conjuncts_too_and_a_conflict_has_none():
     assert found == ["b.x = a.x", "b.y = a.y", "a.z = 1"]
     text = "insert into a values (1) on conflict (x) do nothing"
     assert list(mutants.predicates(text)) == []
+
+
+def test_what_finds_a_step_for_its_holder_alone_finds_it_for_anybody():
+    tree = ast.parse("def act(tx):\n    top = record.held(tx, plan, anchor, owner=o, attempt=a)")
+    (place,) = mutants.places(tree)
+    without = ast.unparse(mutants._Without(place).visit(tree))
+    assert without == "def act(tx):\n    top = record.family(tx, plan, anchor)"
+
+
+def test_a_search_sees_statements_where_they_are_run():
+    for name in mutating.RUNS_STATEMENTS:
+        home, _, function = name.partition(".")
+        assert home == SqliteTransaction.__name__
+        assert "statement" in inspect.signature(getattr(SqliteTransaction, function)).parameters
