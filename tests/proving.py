@@ -26,6 +26,7 @@ class Spell:
         self.began = time.monotonic()
         self.rounds = 0
         self.told: list[str] = []
+        self.listed: list[str] = []
         #: What pytest adds to the report of a failure.
         self.sections = sections
         self._name(seed)
@@ -65,6 +66,11 @@ class Spell:
         """A line about what was done, printed when all tests have ended."""
         self.told.append(str(what))
 
+    def list(self, what: object) -> None:
+        """A line of its own below that, in a run that goes on for longer."""
+        if self.seconds:
+            self.listed.append(f"    {what}")
+
 
 def examined(short: int, share: float = 1) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a proof of a property of hypothesis: on top of `@given(...)`."""
@@ -94,7 +100,7 @@ def spell(request: pytest.FixtureRequest, record_property) -> Iterator[Spell]:
     yield spell
     spent = time.monotonic() - spell.began
     line = f"TUG_SEED={spell.seed}, {spell.rounds or 1} rounds, {spent:.0f} s"
-    record_property(_PROPERTY, "; ".join([line, *spell.told]))
+    record_property(_PROPERTY, "\n".join(["; ".join([line, *spell.told]), *spell.listed]))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -10,10 +10,12 @@ import pytest
 
 from commit_fixtures import LOG
 from state_fixtures import KEY
-from tugtool import commit, errors, state_errors
+from tugtool import commit, errors, lingering, state_errors, tree
 from tugtool.state_errors import StateError
 
 PLAN = "1 tte", "2 c < 1", "3 < 2"
+#: A process that runs as long as any of this does.
+INIT_PROCESS = 1
 TUGCODE = f"{shlex.quote(sys.executable)} -m tugtool"
 
 
@@ -147,6 +149,27 @@ def test_a_superseded_attempt_is_refused_before_anything_is_touched(bench):
     b.hold("step-1")
     refuse(b, "E060", "--attempt", "1", status=4)
     assert b.done("step-1", "--attempt", "2")["attempt"] == 2
+
+
+def test_a_step_that_is_taken_while_the_work_is_looked_at_is_not_committed(bench, monkeypatch):
+    """After the first look at the state, before the one under which it is written down."""
+    b = bench("1 t")
+    b.hold("step-1")
+    b.write({"new": "x"})
+    look, then = tree.look, []
+
+    def taking(top, git_dir):
+        if not then:
+            b.ok("claim", "work", "--step", "step-1", "--force", at=b.blue)
+            then.append(picture(b))
+        return look(top, git_dir)
+
+    monkeypatch.setattr(tree, "look", taking)
+    refused = b.commit_json("step-1")
+    assert (refused.status, refused.codes) == (4, ["E060"]), refused.out
+    # No event, no renewed lease of whoever holds it now, nothing written down, no commit.
+    assert [picture(b)] == then
+    assert (b.step("step-1")["claimed_by"], b.commits()) == (str(b.blue), [])
 
 
 def test_the_environment_s_attempt_counts(bench, monkeypatch):
@@ -342,6 +365,7 @@ def test_a_commit_whose_step_stays_open_is_used_when_it_is_run_again(bench):
     b.close("step-1")
     again = b.done("step-1")
     assert (again["recovered"], again["commit_hash"]) == (True, data["commit_hash"])
+    assert again["warnings"] == []
     assert again["files_staged"] == data["files_staged"]
     assert len(b.commits()) == 1
     assert b.entries() == ["step-1: Part 1"]
@@ -407,6 +431,17 @@ def test_a_lock_that_a_killed_git_left_keeps_what_was_written_down(bench):
     assert len(b.intents()) == 1
 
 
+def test_a_git_that_still_commits_keeps_what_was_written_down(bench):
+    b = bench("1 t")
+    b.ok("claim", "work")
+    made = b.commit_json("step-1").data["commit_hash"]
+    b.close("step-1")
+    directory = b.git("rev-parse", "--absolute-git-dir").strip()
+    lingering.Note(os.path.join(directory, "tugtool-git")).write(INIT_PROCESS)
+    b.ok("complete", "work", "step-1", "--commit", made)
+    assert len(b.intents()) == 1
+
+
 def test_a_step_is_completed_though_its_worktree_is_gone_with_what_was_written_down(bench):
     b = bench("1 t")
     b.ok("claim", "work")
@@ -424,6 +459,17 @@ def test_completing_with_another_commit_leaves_what_was_written_down(bench):
     b.close("step-1")
     b.ok("complete", "work", "step-1", "--commit", "main")
     assert len(b.intents()) == 1
+
+
+def test_a_step_completed_with_another_commit_has_none_to_be_found_again(bench):
+    b = bench("1 t")
+    b.ok("claim", "work")
+    made = failed(b, "open_items", "E051")["commit_hash"]
+    b.close("step-1")
+    b.ok("complete", "work", "step-1", "--commit", f"{made}~1")
+    again = b.commit_json("step-1")
+    assert (again.data["committed"], again.data["recovered"]) == (False, False)
+    assert (b.intents(), len(b.commits())) == ([], 1)
 
 
 def test_a_completion_that_is_refused_leaves_what_was_written_down(bench):

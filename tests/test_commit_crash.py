@@ -12,7 +12,9 @@ import pytest
 from commit_fixtures import LOG, Bench
 from conftest import Repo
 from racing import kill_all, until
+from state_walk import NOBODY
 from tugtool import crash
+from tugtool.lingering import Note
 
 POINTS = [name for name in crash.POINTS if name.startswith("commit.")]
 #: From these on, git has the commit.
@@ -338,6 +340,53 @@ def test_a_commit_whose_trailers_a_hook_took_away_is_known_by_its_entry(bench):
     assert (done.data["recovered"], done.data["commit_hash"]) == (True, made)
     assert (len(b.commits()), b.step("step-2")["commit_hash"]) == (2, made)
     assert b.entries() == ["step-2: Part 2", "step-1: Part 1"]
+
+
+def test_what_is_committed_by_hand_on_top_of_it_is_not_taken_for_it(bench):
+    """Though the log that is in there has its entry as well."""
+    b = begun(bench, "plain")
+    b.hook("commit-msg", "echo nothing of yours > $1")
+    b.crash("commit.committed", "step-2")
+    made = b.head()
+    b.log.write_text(b.log.read_text() + "\nMine.\n")
+    b.git("commit", "--quiet", "--all", "--message=by hand")
+    assert b.commit_json("step-2").data["commit_hash"] == made
+
+
+def _note(b: Bench) -> Note:
+    return Note(os.path.join(b.git("rev-parse", "--absolute-git-dir").strip(), "tugtool-git"))
+
+
+def test_a_commit_is_known_by_its_trailers_though_nobody_knows_which_git_made_it(bench):
+    b = begun(bench, "plain")
+    b.crash("commit.committed", "step-2")
+    made = b.head()
+    # It is not forced to the disk: a power cut may have taken it.
+    _note(b).drop()
+    assert (b.done("step-2")["commit_hash"], len(b.commits())) == (made, 2)
+
+
+def test_a_commit_without_a_log_is_not_taken_for_ours(bench):
+    """Though a git of ours was about to commit, and this is the next commit."""
+    b = bench("1 t")
+    b.hold("step-1")
+    b.crash("commit.intent", "step-1")
+    _note(b).write(NOBODY)
+    b.write({"other": "x\n"})
+    b.git("add", "other")
+    b.git("commit", "--quiet", "--message=by hand")
+    by_hand = b.head()
+    assert b.done("step-1")["commit_hash"] != by_hand
+    assert len(b.commits()) == 2
+
+
+def test_completing_by_hand_what_was_never_committed_leaves_the_rest_to_the_next_commit(bench):
+    b = begun(bench, "plain")
+    b.crash("commit.logged", "step-2")
+    b.ok("complete", "work", "step-2")
+    assert len(b.intents()) == 1
+    assert b.commit_json("step-3").codes == ["W113"]
+    assert (b.entries(), b.intents()) == (["step-3: Part 3", "step-1: Part 1"], [])
 
 
 def test_a_commit_of_somebody_else_after_a_crash_is_not_taken_for_ours(bench):

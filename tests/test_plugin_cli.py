@@ -3,6 +3,9 @@
 import ast
 import os
 import shlex
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -190,6 +193,24 @@ def test_a_client_that_never_ends_is_stopped(tugcode, client, monkeypatch):
     done = tugcode("plugin", "install", "--json")
     assert done.codes == ["E092"]
     assert "did not end in time" in done.envelope()["issues"][0]["message"]
+
+
+@pytest.mark.parametrize("last", range(len(COMMANDS["claude"])))
+def test_an_installation_that_is_killed_at_any_command_is_made_whole_by_another(
+    tugcode, client, tmp_path, last
+):
+    """What it changes is the client's own; it keeps nothing itself that could be half there."""
+    home = tmp_path / "home"
+    home.mkdir()
+    count = f'[ "$(wc -l <"{tmp_path}/calls")" -le {last} ] || kill -9 "$PPID"'
+    client("claude", count)
+    words = [sys.executable, "-m", "tugtool", "plugin", "install"]
+    dead = subprocess.run(words, cwd=home, capture_output=True, check=False)
+    assert dead.returncode == -signal.SIGKILL
+    assert (client.calls(), os.listdir(home)) == (COMMANDS["claude"][: last + 1], [])
+    client("claude")
+    assert tugcode("plugin", "install", "--json").data["installed"]
+    assert client.calls()[last + 1 :] == COMMANDS["claude"]
 
 
 def test_only_clients_that_we_know_are_taken(tugcode):

@@ -133,6 +133,9 @@ def story(lab: Lab):
         yield lambda step=step: lab.complete(step, force_reason="enough")
     yield lambda: lab.claim("red")
     yield lambda: lab.accept("step-1")
+    yield lambda: lab.reopen("step-6")
+    yield lambda: lab.reconcile("step-6", attempt=99)
+    yield lambda: lab.reconcile("step-1", "step-4", attempt=99, force=True)
     yield lambda: lab.show()
 
 

@@ -406,6 +406,21 @@ def test_a_claim_that_another_took_meanwhile_is_not_released(yard):
     assert held == [{"claimed_by": str(other)}]
 
 
+def test_a_step_that_was_claimed_since_it_was_looked_at_is_released(yard):
+    yard = yard()
+    path = yard.create()
+    repo = discover(str(yard.root))
+    store = open_store(f"sqlite://{yard.root / '.tugtool' / 'state.db'}")
+    tree = survey.trees(repo, store)[0]
+    seen = proof.look(repo, store, tree, cwd=str(yard.root))
+    yard.ok("state", "claim", "work", at=path)
+    data = removing.Removing(repo, store, tree, seen, force=True).run()
+    store.close()
+    assert [each["step_anchor"] for each in data["released"]] == ["step-1"]
+    steps = yard.rows("select status, claimed_by from steps where anchor = 'step-1'")
+    assert steps == [{"status": "pending", "claimed_by": None}]
+
+
 def test_a_branch_that_moved_since_it_was_looked_at_stays(yard):
     yard = yard()
     path = yard.create()
@@ -420,7 +435,8 @@ def test_a_branch_that_moved_since_it_was_looked_at_stays(yard):
     assert yard.refs()[f"refs/heads/{data['branch_name']}"] == late
 
 
-def test_a_file_that_was_written_since_it_was_looked_at_stays_whatever_the_settings(yard):
+@pytest.mark.parametrize("force", [False, True])
+def test_a_file_that_was_written_since_it_was_looked_at_stays_whatever_the_settings(yard, force):
     """Git looks once more, and a person may have told it to overlook new files."""
     yard = yard()
     path = yard.create()
@@ -431,7 +447,7 @@ def test_a_file_that_was_written_since_it_was_looked_at_stays_whatever_the_setti
     seen = proof.look(repo, store, tree, cwd=str(yard.root))
     (path / "late").write_text("x")
     with pytest.raises(NotRemoved, match="untracked"):
-        removing.Removing(repo, store, tree, seen, force=False).run()
+        removing.Removing(repo, store, tree, seen, force=force).run()
     store.close()
     assert (path / "late").read_text() == "x"
     assert yard.rows("select * from intents") == []

@@ -228,6 +228,8 @@ GIT_CASES = {
 }
 GIT_CASES = {name: case._replace(git=True, parts=True) for name, case in GIT_CASES.items()}
 
+#: What a client asks before a tool call.
+ASKED = '<{"tool_name": "Read", "tool_input": {"file_path": "code.txt"}, "cwd": "."}'
 #: How commands are run that change nothing; they have no border worth dying at.
 READING = {
     "status": ("status",),
@@ -247,16 +249,17 @@ READING = {
     "dash list": ("dash", "list", "--all"),
     "dash show": ("dash", "show", "fix"),
     "plugin path": ("plugin", "path"),
+    # Whoever asked goes on without an answer as the client's own settings say.
+    "hook pre-tool-use": ("hook", "pre-tool-use", ASKED),
     "config": ("config",),
     "version": ("version",),
     "completion": ("completion", "bash"),
     "complete-words": ("complete-words", "--", "plan", "sh"),
 }
-#: Commands that are killed elsewhere -> where, or at which of the named points.
+#: Commands that are killed elsewhere -> by which test, or at which of the named points.
 ELSEWHERE = {
     "implement": "implement.",
-    # Asks and answers a client, with what lies in a file system alone.
-    "hook pre-tool-use": "test_guard.py",
-    # Changes a client's settings, by the client's own command.
-    "plugin install": "test_plugin_cli.py",
+    # Changes a client's settings, by the client's own commands.
+    "plugin install": "test_plugin_cli.py::"
+    "test_an_installation_that_is_killed_at_any_command_is_made_whole_by_another",
 }

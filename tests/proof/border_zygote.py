@@ -10,15 +10,17 @@ import json
 import os
 import pkgutil
 import signal
-import sqlite3
 import sys
 import traceback
 from collections.abc import Callable, Iterator
 
+import watching
+from watching import INSTEAD
+
 import tugtool
-from tugtool import clock
+from tugtool import clock, crash
 from tugtool.cli import main, output, place
-from tugtool.store import linked, queue
+from tugtool.store import queue, sqlite
 
 NOON = 1_771_848_000_000
 #: What gives files names, or takes them away.
@@ -26,48 +28,33 @@ CHANGES = ("link", "mkdir", "rename", "replace", "rmdir", "symlink", "unlink")
 
 
 class Borders:
-    """Counts; and kills this process as `kill -9` would where it was told to."""
+    """Counts; where it was told to it kills this process as `kill -9` would, or waits."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
+        #: The named points that were passed.
+        self.points: list[str] = []
+        #: The modules that opened transactions in which to write.
+        self.writers: list[str] = []
         self.dies: int | None = None
+        #: A border, and the FIFO at which to wait there.
+        self.hold: tuple[int, str] | None = None
 
     def pass_(self, name: str) -> None:
         self.names.append(name)
         if len(self.names) - 1 == self.dies:
             os.kill(os.getpid(), signal.SIGKILL)
+        if self.hold is not None and len(self.names) - 1 == self.hold[0]:
+            with open(self.hold[1], "rb") as gate:
+                gate.read()
+
+    def come_to(self, point: str) -> None:
+        self.points.append(point)
+        _POINT(point)
 
 
 BORDERS = Borders()
-
-
-class Watched(sqlite3.Connection):
-    """Passes a border before each statement, settings aside."""
-
-    def execute(self, text: str, *values: object) -> sqlite3.Cursor:
-        _statement(text)
-        return super().execute(INSTEAD.get(text, text), *values)
-
-    def executemany(self, text: str, *values: object) -> sqlite3.Cursor:
-        _statement(text)
-        return super().executemany(text, *values)
-
-
-#: Nobody cuts the power here, so nobody waits for the disk.
-INSTEAD = {"pragma synchronous = full": "pragma synchronous = off"}
-
-
-def _statement(text: str) -> None:
-    if not text.startswith("pragma"):
-        BORDERS.pass_(" ".join(text.split())[:60])
-
-
-def _passing(name: str, act: Callable[..., object]) -> Callable[..., object]:
-    def passing(*words: object, **options: object) -> object:
-        BORDERS.pass_(name)
-        return act(*words, **options)
-
-    return passing
+_POINT = crash.point
 
 
 class Line:
@@ -84,23 +71,20 @@ class Line:
 LINE = Line()
 
 
-def _telling(try_: Callable[[int], bool]) -> Callable[[int], bool]:
-    def trying(descriptor: int) -> bool:
-        got = try_(descriptor)
-        if not got:
-            LINE.wait()
-        return got
-
-    return trying
-
-
 def watch() -> None:
     """Have everything that lasts pass a border first."""
-    linked.connect = lambda *words, **options: sqlite3.connect(*words, factory=Watched, **options)
-    queue.Queue.enter = _passing("queue", queue.Queue.enter)
-    output.say = _passing("answer", output.say)
+    watching.watch(BORDERS.pass_, LINE.wait)
+    output.say = watching.passing(BORDERS.pass_, "answer", output.say)
+    crash.point = BORDERS.come_to
+    write = sqlite.SqliteStore.write
+
+    def writing(self: sqlite.SqliteStore, *words: object, **options: object) -> object:
+        BORDERS.writers.append(sys._getframe(1).f_globals["__name__"])
+        return write(self, *words, **options)
+
+    sqlite.SqliteStore.write = writing
     for name in CHANGES:
-        setattr(os, name, _passing(name, getattr(os, name)))
+        setattr(os, name, watching.passing(BORDERS.pass_, name, getattr(os, name)))
     spawn = os.posix_spawnp
 
     def spawning(file: str, argv: list[str], *words: object, **options: object) -> int:
@@ -108,7 +92,6 @@ def watch() -> None:
         return spawn(file, argv, *words, **options)
 
     os.posix_spawnp = spawning
-    queue._try = _telling(queue._try)
     tries = clock.tries
 
     def trying(seconds: float) -> Iterator[bool]:
@@ -118,7 +101,6 @@ def watch() -> None:
             yield last
 
     clock.tries = trying
-    os.fsync = lambda descriptor: None
     clock.system_milliseconds = lambda: NOON
     # What was written just now counts as what was written long ago: the same borders each time.
     place._UNSETTLED_NANOSECONDS = -1
@@ -170,9 +152,23 @@ def no_commit_lock() -> None:
     ground.Alone.__enter__ = lambda self: self
 
 
+def no_second_look() -> None:
+    """A commit that believes what it saw before it looked at the worktree."""
+    from types import SimpleNamespace
+
+    from tugtool import commit
+    from tugtool.state import record
+
+    def family(tx, plan, anchor, **how) -> tuple:
+        return record.family(tx, plan, anchor)
+
+    commit.record = SimpleNamespace(**{**vars(record), "held": family})
+
+
 FAULTS: dict[str, Callable[[], None]] = {
     "no lock for worktrees": no_worktree_lock,
     "no lock for a dash": no_commit_lock,
+    "no second look of a commit": no_second_look,
     "commits twice": two_transactions,
     "no transaction": no_transaction,
 }
@@ -189,11 +185,12 @@ def child(order: dict, out: int) -> int:
     os.dup2(out, 1)
     os.dup2(out, 2)
     sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
-    BORDERS.dies = order.get("dies")
-    BORDERS.names = []
+    BORDERS.dies, BORDERS.hold = order.get("dies"), order.get("hold")
+    BORDERS.names, BORDERS.points, BORDERS.writers = [], [], []
     status = main.main(["--json", *order["words"]])
     BORDERS.pass_("end")
-    os.write(out, b"\n" + json.dumps(BORDERS.names).encode())
+    passed = [BORDERS.names, BORDERS.points, BORDERS.writers]
+    os.write(out, b"\n" + json.dumps(passed).encode())
     return status
 
 

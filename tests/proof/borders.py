@@ -38,11 +38,14 @@ def _settled(text: str) -> str:
 
 
 class Said(NamedTuple):
-    """What a run came to: its exit status, its envelope, the borders it passed."""
+    """What a run came to: its exit status, its envelope, what it passed, and who has written."""
 
     status: int
     envelope: dict
     borders: list[str]
+    #: Named points; and modules that opened a transaction in which to write.
+    points: list[str]
+    writers: list[str]
 
     @property
     def codes(self) -> list[str]:
@@ -68,11 +71,15 @@ class Zygote:
         *words: object,
         given: str = "",
         dies: int | None = None,
+        hold: tuple[int, str] | None = None,
         env: dict[str, str] | None = None,
     ) -> None:
-        """Have a command run; with `dies` until it comes to that border."""
+        """Have a command run; with `dies` until it comes to that border.
+
+        With `hold`, a border and a FIFO, it waits there until somebody has opened and closed that.
+        """
         order = {"cwd": str(cwd), "words": list(map(str, words)), "given": given, "dies": dies}
-        order |= {"env": env or {}, "out": str(self._out)}
+        order |= {"env": env or {}, "out": str(self._out), "hold": hold}
         self._process.stdin.write(json.dumps(order).encode() + b"\n")
         self._process.stdin.flush()
 
@@ -93,14 +100,14 @@ class Zygote:
         if "waiting" in done:
             return None
         if done["status"] == -9:
-            return Said(-9, {}, [])
+            return Said(-9, {}, [], [], [])
         assert done["status"] in (0, 1, 4), done["said"]
-        *said, borders = filter(None, done["said"].split("\n"))
+        *said, passed = filter(None, done["said"].split("\n"))
         # Whoever runs a command of somebody's has nothing to say when that succeeds.
         envelope = json.loads(_settled(said[-1])) if said else {"data": {}, "issues": []}
         if said:
             hold_against_schemas(json.loads(said[-1]))
-        return Said(done["status"], envelope, json.loads(borders))
+        return Said(done["status"], envelope, *json.loads(passed))
 
     def has_said(self) -> bool:
         """Whether there is anything to hear."""
@@ -154,6 +161,8 @@ class Ground:
         self.directory, self.root = directory, directory / "repo"
         directory.mkdir(exist_ok=True)
         self.zygote = Zygote(directory / "out", *faults)
+        #: How many places are kept, and which of them was the last to be brought back.
+        self._kept, self._last = 0, ""
         self.places = {
             "root": self.root,
             "red": self.root / ".tugtree" / "red",
@@ -177,10 +186,14 @@ class Ground:
         shutil.copytree(self.root, self.directory / "base", symlinks=True)
 
     def do(self, at: str, *words: object, given: str = "", dies: int | None = None) -> Said:
+        """Run a command; what follows `<` as its last word is its standard input."""
+        *first, last = words
+        if str(last).startswith("<"):
+            words, given = tuple(first), str(last)[1:]
         return self.zygote.run(self.places[at], *words, given=given, dies=dies)
 
-    def prepare(self, case: Case) -> None:
-        """Do what has to happen before, and keep the place as it is then."""
+    def prepare(self, case: Case) -> str:
+        """Do what has to happen before, and keep the place as it is then; where it is kept."""
         self._copy("base")
         for at, *words in case.before:
             if at == "write":
@@ -190,21 +203,23 @@ class Ground:
             elif at == "remove":
                 self._remove(*words)
             else:
-                given = words.pop()[1:] if str(words[-1]).startswith("<") else ""
-                done = self.do(at, *words, given=given)
+                done = self.do(at, *words)
                 assert done.status == 0, (words, done.envelope)
         (self.root / ".git" / "tugtool" / "mark").unlink(missing_ok=True)
-        shutil.rmtree(self.directory / "kept", ignore_errors=True)
-        shutil.copytree(self.root, self.directory / "kept", symlinks=True)
+        self._kept += 1
+        kept = f"kept-{self._kept}"
+        shutil.copytree(self.root, self.directory / kept, symlinks=True)
+        return kept
 
     def _remove(self, *names: object) -> None:
         for path in [path for name in names for path in self.root.glob(str(name))]:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
-    def set_back(self, case: Case) -> None:
+    def set_back(self, case: Case, kept: str) -> None:
         """Let the place be as it was before the command."""
-        for part in ("",) if case.git else (".tugtool", ".git/tugtool"):
-            self._copy("kept", part)
+        for part in ("",) if case.git or kept != self._last else (".tugtool", ".git/tugtool"):
+            self._copy(kept, part)
+        self._last = kept
 
     def _copy(self, source: str, part: str = "") -> None:
         shutil.rmtree(self.root / part, ignore_errors=True)
@@ -277,7 +292,7 @@ class Try:
 
     def __init__(self, ground: Ground, case: Case) -> None:
         self.ground, self.case = ground, case
-        ground.prepare(case)
+        self.kept = ground.prepare(case)
         self.before = ground.picture(case)
         self.once = ground.run(case)
         self.after = ground.picture(case)
@@ -304,7 +319,7 @@ class Try:
 
     def kill(self, border: int) -> None:
         """Die there, run it again, and fail unless all is as if nobody had died."""
-        self.ground.set_back(self.case)
+        self.ground.set_back(self.case, self.kept)
         where = f"{' '.join(self.case.words)}, killed before {self.once.borders[border]!r}"
         assert self.ground.run(self.case, dies=border).status == -9, where
         left = self.ground.picture(self.case)

@@ -2,7 +2,8 @@
 
 The mutants are made from the code itself: each conjunct of each `where` and `on` of the
 statements that these operations run; and in their functions each early way out, each part of
-an `and` or `or`, each condition of a comprehension, and each call that only refuses.
+an `and` or `or`, each condition of a comprehension, and each call that only refuses or finds a
+step for its holder alone.
 """
 
 import ast
@@ -16,14 +17,19 @@ from typing import NamedTuple
 
 from tugtool.store import sql
 
-#: Of `tugtool.state`: whoever claims, holds, finishes and frees, and what they share.
-MODULES = (
+STATE = (
     *("record", "claiming", "holding", "finishing", "freeing", "checklist", "ripple", "flow"),
-    *("hosting", "verifying"),
+    *("hosting", "verifying", "reconciling"),
 )
+#: Of `tugtool`: whoever claims, holds, finishes and frees, what they share, and the commit.
+MODULES = (*(f"state.{name}" for name in STATE), "commit", "intent")
+#: Functions of these that are about git's own doings.
+LEFT_OUT = ("_committed", "_oddities", "_unlock")
 #: What ends a condition at its own depth.
 ENDS = ("order", "group", "limit", "returning", "union", "join", "where", "on")
 WAYS_OUT = (ast.Raise, ast.Return, ast.Continue)
+#: What finds a step that the caller holds, and what finds it for anybody.
+GUARD, UNGUARDED = "record.held", "record.family"
 TOKEN = re.compile(r"'[^']*'|[a-z_]+|[():]|\S", re.IGNORECASE)
 
 
@@ -64,7 +70,7 @@ def every() -> list[Mutant]:
         text = getattr(importlib.import_module(f"tugtool.{home}"), what)
         found += of_statement(home, what, text)
     for name in MODULES:
-        found += of_module(f"state.{name}", _tree(f"state.{name}"))
+        found += of_module(name, _tree(name))
     return _told_apart(found)
 
 
@@ -85,11 +91,14 @@ def statements() -> list[tuple[str, str]]:
     """Module and name of every statement that is named in one of the MODULES."""
     found = set()
     for name in MODULES:
-        for node in ast.walk(_tree(f"state.{name}")):
+        module = importlib.import_module(f"tugtool.{name}")
+        for node in ast.walk(_tree(name)):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                home = node.value.id
-                if (home == "sql" or home.startswith("sql_")) and node.attr.isupper():
-                    found.add((f"store.{home}", node.attr))
+                alias = node.value.id
+                if (alias == "sql" or alias.startswith("sql_")) and node.attr.isupper():
+                    # One that is loaded late goes by its own name.
+                    home = getattr(getattr(module, alias, None), "__name__", f"store.{alias}")
+                    found.add((home.removeprefix("tugtool."), node.attr))
     return sorted(found)
 
 
@@ -155,6 +164,8 @@ def _tree(home: str) -> ast.Module:
 
 def of_module(home: str, tree: ast.Module) -> Iterator[Mutant]:
     for number, place in enumerate(places(tree)):
+        if place.function in LEFT_OUT:
+            continue
         name = f"{home.removeprefix('state.')}.{place.function}: {place.name}"
         yield Mutant(name, home, place.function, number)
 
@@ -182,6 +193,8 @@ def _of_node(node: ast.AST) -> Iterator[Place]:
         yield Place("", f"never {ast.unparse(node.test)}", node)
     elif isinstance(node, ast.Expr) and _refuses(node.value):
         yield Place("", f"no {ast.unparse(node)}", node)
+    elif isinstance(node, ast.Call) and ast.unparse(node.func) == GUARD:
+        yield Place("", f"whoever asks: {ast.unparse(node)}", node)
     elif isinstance(node, ast.BoolOp):
         whole = ast.unparse(node)
         for part, value in enumerate(node.values):
@@ -212,6 +225,8 @@ class _Without(ast.NodeTransformer):
     def _less(self, node: ast.AST) -> ast.AST:
         if isinstance(node, ast.If):
             node.test = ast.copy_location(ast.Constant(False), node.test)
+        elif isinstance(node, ast.Call):
+            node.func, node.keywords = ast.parse(UNGUARDED, mode="eval").body, []
         elif isinstance(node, ast.Expr):
             return ast.copy_location(ast.Pass(), node)
         elif isinstance(node, ast.comprehension):
@@ -233,7 +248,9 @@ def _exchange(home: ModuleType, function: str, number: int) -> None:
 
 def _function(names: dict, path: str) -> FunctionType:
     first, _, rest = path.partition(".")
-    return getattr(names[first], rest) if rest else names[first]
+    found = getattr(names[first], rest) if rest else names[first]
+    # A class method is a function that knows its class.
+    return getattr(found, "__func__", found)
 
 
 #: One that changes nothing: no test can tell.

@@ -26,8 +26,10 @@ PATIENCE = 300
 #: In a search, for whoever has no time: so many tests for each mutant, and as many at once.
 MOST = int(os.environ.get("TUG_MUTANTS_MOST") or 100_000)
 SIDE_BY_SIDE = int(os.environ.get("TUG_MUTANTS_SIDE_BY_SIDE") or os.cpu_count() or 1)
+#: Where mutants are.
+HOMES = tuple(f"/tugtool/{name.replace('.', '/')}.py" for name in mutants.MODULES)
 #: The two functions through which every statement goes.
-RUNS_STATEMENTS = ("SqliteTransaction._execute", "SqliteTransaction.many")
+RUNS_STATEMENTS = ("SqliteTransaction._ask", "SqliteTransaction.many")
 
 
 class _Ear:
@@ -72,7 +74,7 @@ class _Trial:
             code = frame.f_code
             if code.co_qualname in RUNS_STATEMENTS:
                 seen.add(frame.f_locals["statement"])
-            if "/tugtool/state/" not in code.co_filename:
+            if not code.co_filename.endswith(HOMES):
                 return None
             seen.add(code.co_qualname)
             return lines

@@ -1,11 +1,14 @@
 """Every predicate counts: whichever is taken away, the test that the table names fails.
 
 `mutants.json` has a killer for each mutant, and a reason for those that change nothing.
-TUG_MUTANTS=search looks for killers anew, among the tests of KILLERS, and writes that table:
+TUG_MUTANTS=search looks for killers anew, among the tests of KILLERS, and writes that table;
+TUG_MUTANTS=missing looks only for those of mutants that have none yet:
 
     TUG_MUTANTS=search .venv/bin/python -m pytest tests/proof/test_mutants.py
 """
 
+import ast
+import inspect
 import json
 import os
 import subprocess
@@ -14,7 +17,10 @@ import tempfile
 from pathlib import Path
 
 import mutants
+import mutating
 import pytest
+
+from tugtool.store.transaction import SqliteTransaction
 
 ROOT = Path(__file__).parent.parent.parent
 TABLE = Path(__file__).parent / "mutants.json"
@@ -27,9 +33,12 @@ SUBJECTS = (
 KILLERS = (
     *(f"tests/test_state_{subject}.py" for subject in SUBJECTS),
     "tests/test_sql.py::test_a_statement_uses_its_index_and_reads_no_more_than_it_must",
-    *("tests/test_state_copies.py", "tests/test_state_cli.py", "tests/test_commit.py"),
+    *("tests/test_state_copies.py", "tests/test_state_cli.py", "tests/test_intent.py"),
+    *("tests/test_commit.py", "tests/test_commit_crash.py", "tests/test_reconcile.py"),
     "tests/proof/test_machine.py::test_the_same_histories_every_time",
 )
+#: In the place of a killer.
+NOBODY = "NONE"
 
 
 def table() -> dict[str, dict[str, str]]:
@@ -57,22 +66,27 @@ def trial(tmp_path: Path, job: dict[str, list[str] | None], *tests: str) -> dict
     return came_of_it
 
 
-def search(tmp_path: Path) -> None:
+def search(tmp_path: Path, *, missing: bool = False) -> None:
     """Find a killer for every mutant, and write the table; one that has a reason keeps it."""
-    names = [each.name for each in mutants.every()]
-    reasons = {name: why for name, why in table()["equivalent"].items() if name in names}
-    job = {name: None for name in names if name not in reasons}
-    found = trial(tmp_path, job, *KILLERS)
-    killers = {name: killer or "NONE" for name, killer in sorted(found["killers"].items())}
-    new = {"killers": killers, "equivalent": dict(sorted(reasons.items()))}
+    names, known = [each.name for each in mutants.every()], table()
+    reasons = {name: why for name, why in known["equivalent"].items() if name in names}
+    kept = {
+        name: killer
+        for name, killer in known["killers"].items()
+        if missing and name in names and killer != NOBODY
+    }
+    job = {name: None for name in names if name not in {**reasons, **kept}}
+    found = trial(tmp_path, job, *KILLERS)["killers"] if job else {}
+    killers = kept | {name: killer or NOBODY for name, killer in found.items()}
+    new = {"killers": dict(sorted(killers.items())), "equivalent": dict(sorted(reasons.items()))}
     TABLE.write_text(json.dumps(new, indent=1, ensure_ascii=False) + "\n")
 
 
 @pytest.mark.no_cover
 @pytest.mark.proof(share=1)
 def test_whichever_predicate_is_taken_away_a_test_fails(tmp_path, spell):
-    if os.environ.get("TUG_MUTANTS") == "search":
-        search(tmp_path)
+    if looked_for := os.environ.get("TUG_MUTANTS"):
+        search(tmp_path, missing=looked_for == "missing")
     known = table()
     killers = known["killers"]
     job = {name: [killer] for name, killer in killers.items()}
@@ -82,6 +96,10 @@ def test_whichever_predicate_is_taken_away_a_test_fails(tmp_path, spell):
     assert survived == [], "no test notices"
     tests = len(set(killers.values()))
     equivalent = len(known["equivalent"])
+    for name, killer in found["killers"].items():
+        spell.list(f"{name} -> {killer}")
+    for name, why in known["equivalent"].items():
+        spell.list(f"{name} changes nothing: {why}")
     spell.tell(f"{len(job)} mutants killed by {tests} tests, {equivalent} that change nothing")
 
 
@@ -134,3 +152,17 @@ def test_joins_have_conjuncts_too_and_a_conflict_has_none():
     assert found == ["b.x = a.x", "b.y = a.y", "a.z = 1"]
     text = "insert into a values (1) on conflict (x) do nothing"
     assert list(mutants.predicates(text)) == []
+
+
+def test_what_finds_a_step_for_its_holder_alone_finds_it_for_anybody():
+    tree = ast.parse("def act(tx):\n    top = record.held(tx, plan, anchor, owner=o, attempt=a)")
+    (place,) = mutants.places(tree)
+    without = ast.unparse(mutants._Without(place).visit(tree))
+    assert without == "def act(tx):\n    top = record.family(tx, plan, anchor)"
+
+
+def test_a_search_sees_statements_where_they_are_run():
+    for name in mutating.RUNS_STATEMENTS:
+        home, _, function = name.partition(".")
+        assert home == SqliteTransaction.__name__
+        assert "statement" in inspect.signature(getattr(SqliteTransaction, function)).parameters

@@ -17,6 +17,7 @@ def test_long(spell):
 @pytest.mark.proof(share=1)
 def test_short(spell):
     spell.tell(f"{spell.seconds:.3f} seconds")
+    spell.list("what was tried")
     next(spell.seeds())
 
 @pytest.mark.proof(share=1)
@@ -67,6 +68,7 @@ def test_a_proof_is_short_by_default(tmp_path):
     out = _run(tmp_path, TUG_SEED="7")
     assert re.search(r"test_long: TUG_SEED=7, 2 rounds, \d+ s; 0.000 seconds, \[7, 8\]", out)
     assert re.search(r"test_short: TUG_SEED=7, 1 rounds, \d+ s; 0.000 seconds", out)
+    assert "what was tried" not in out
 
 
 def test_the_minutes_are_shared_out_among_the_chosen_proofs(tmp_path):
@@ -75,7 +77,7 @@ def test_the_minutes_are_shared_out_among_the_chosen_proofs(tmp_path):
     # Two workers have twice the time, but no proof has more than all of it.
     both = _run(tmp_path, "-n2", "-k", "long or short", TUG_MINUTES="0.00833333")
     assert "; 0.500 seconds, [" in both
-    assert "; 0.250 seconds" in both
+    assert "; 0.250 seconds\n    what was tried\n" in both
 
 
 def test_a_failure_says_its_seed_and_gets_there_again(tmp_path):

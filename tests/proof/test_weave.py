@@ -100,7 +100,9 @@ def test_what_two_do_at_once_they_could_have_done_one_after_the_other(loom, spel
     every = _weave_all(loom, random.Random(spell.seed))
     while spell.goes_on() and next(every, True) is None:
         pass
-    told = f"{loom.woven} interleavings of {len(OPERATIONS)} operations"
+    held = sum(len(loom.alone(*each)["borders"]) for each in itertools.product(SCENES, BY_NAME))
+    whole = held * len(BY_NAME)
+    told = f"{loom.woven} of {whole} interleavings of {len(OPERATIONS)} operations"
     spell.tell(f"{told}; {loom.waited} had to wait; in {loom.mattered} the order mattered")
 
 

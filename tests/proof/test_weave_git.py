@@ -1,19 +1,25 @@
 """Two commands at once leave a repository sound, wherever one stands when the other comes.
 
 Every command that changes git as well as the state, held at each of its named points
-(docs/crash-points.md), beside every other.
+(docs/crash-points.md) and before each lock that it asks for, beside every other.
 """
 
+import ast
 import random
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from weave_git import DEEDS, Field, schedules
+from border_cases import GIT_CASES
+from borders import Case
+from weave_git import APART, DEEDS, Field
 
+import tugtool
 from tugtool import crash
 
 #: How many of them are tried by default.
-SOME = 14
+SOME = 10
 #: Points of commands that drive others; these are held here by themselves.
 NOT_HELD = ("implement",)
 
@@ -25,29 +31,54 @@ def field(tmp_path) -> Iterator[Field]:
     field.end()
 
 
-def test_every_named_point_is_one_at_which_somebody_is_held():
-    held = {point for deed in DEEDS.values() for point in deed.points}
-    named = {point.partition(".")[0] for point in crash.POINTS}
-    assert named - held == set(NOT_HELD)
+def test_every_command_that_works_with_git_is_woven():
+    woven = {Case(deed.words).command for deed in DEEDS.values()}
+    assert {case.command for case in GIT_CASES.values()} | {"implement"} == woven | APART.keys()
+    assert not woven & APART.keys()
+    assert all(len(why) > 20 for why in APART.values())
+
+
+def writing_modules() -> set[str]:
+    """Whoever opens transactions in which to write, outside of what is woven by itself."""
+    home = Path(tugtool.__file__).parent
+    return {
+        ".".join(("tugtool", *path.relative_to(home).with_suffix("").parts))
+        for path in home.rglob("*.py")
+        if path.relative_to(home).parts[0] not in ("state", "store", *APART)
+        for each in ast.walk(ast.parse(path.read_text()))
+        if isinstance(each, ast.Attribute) and re.search(r"\bstore\.write$", ast.unparse(each))
+    }
+
+
+def _is_everywhere(field: Field) -> None:
+    """Every named point is one at which somebody is held, everybody is, and whoever writes."""
+    held = {hold for deed in DEEDS for hold in field.holds(deed)}
+    named = {point for point in crash.POINTS if not point.startswith(NOT_HELD)}
+    assert named - held == set()
+    assert all(field.holds(deed) for deed in DEEDS)
+    assert writing_modules() - field.writers == set()
 
 
 @pytest.mark.no_cover
 @pytest.mark.proof(share=4)
 def test_two_commands_at_once_leave_everything_sound(field, spell):
-    every = schedules()
+    _is_everywhere(field)
+    every = field.schedules()
     random.Random(spell.seed).shuffle(every)
-    for number, (first, point, second) in enumerate(every):
+    for number, schedule in enumerate(every):
         if number >= SOME and not spell.goes_on():
             break
-        field.weave(first, point, second)
+        field.weave(*schedule)
     told = f"{field.woven} of {len(every)} schedules; {field.waited} had to wait"
-    spell.tell(f"{told}, {field.refused} were refused, {field.missed} points were passed by")
+    spell.tell(f"{told}, {field.refused} were refused, {field.missed} were never held")
 
 
-#: A lock that is not taken -> between which two that shows.
+FIRST_LOCK = "before the first lock"
+#: A lock that is not taken, a look that is not -> between which two that shows.
 PLANTED = {
     "no lock for worktrees": ("create", "create.state", "cleanup"),
     "no lock for a dash": ("dash commit", "round.added", "dash join"),
+    "no second look of a commit": ("commit", FIRST_LOCK, "claim"),
 }
 
 
@@ -55,7 +86,10 @@ PLANTED = {
 def test_a_lock_that_is_missing_is_found(tmp_path, fault):
     field = Field(tmp_path, fault)
     try:
+        first, hold, second = PLANTED[fault]
+        if hold == FIRST_LOCK:
+            hold = next(each for each in field.holds(first) if isinstance(each, int))
         with pytest.raises(AssertionError):
-            field.weave(*PLANTED[fault])
+            field.weave(first, hold, second)
     finally:
         field.end()

@@ -1,4 +1,7 @@
-"""Two commands at one repository, one of them held at a named point while the other runs.
+"""Two commands at one repository, one of them held while the other runs.
+
+It is held at each named point that it comes to (docs/crash-points.md), and before each lock
+that it asks for, which is before every transaction in which it writes.
 
 The second does its work, waits for a lock, or is refused with a code; in the end, when the
 first has gone on and whoever was refused has tried again, everything is sound and nothing is
@@ -9,65 +12,91 @@ import os
 import shutil
 import sqlite3
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import watching
 from borders import Said, Zygote
 from weave_deeds import Hand
 
 from conftest import Repo
 from racing import until
-from state_fixtures import TABLES, markdown
+from state_fixtures import KEY, TABLES, markdown
 from state_replay import INVARIANTS
-from tugtool import crash
 from worktree_fixtures import fsck
 
 DAY = "20260223"
-ONE = ".tugtool/tugplan-one.md"
 #: What doctor says of work that lies where somebody left it, which is for a person to judge.
 #: What is committed in a worktree while somebody takes that away stays on its branch.
 CHOICES = ("uncommitted: ", "branches: ")
+#: What only the holder of a step writes.
+OWNERS = ("artifact", "complete", "heartbeat", "start", "update", "verify")
 #: Not refusals: something went wrong.
 FAILURES = ("E046", "E047", "E099")
 
 
 class Deed(NamedTuple):
-    """A command, where it is run, and the first part of the names of its points."""
+    """A command, where it is run, and what has to happen before it."""
 
     at: str
     words: tuple[str, ...]
-    points: tuple[str, ...]
+    #: Where, what, and at which point it dies, if it does.
+    before: tuple[tuple[str, tuple[str, ...], str], ...] = ()
 
+
+#: What was saved of step 4, and of the same step before that, which has come to the base branch.
+SAVED = "20260223T120000000Z-step-4-attempt-2"
+AGAIN = ("worktree", "create", "work", "--request-id=again")
+COMMIT = ("commit", "--plan=work", "--step=step-3", "--message=x")
+#: There is a commit of which the record knows nothing.
+COMMITTED = (
+    ("three", ("state", "claim", "work", "--step=step-4"), ""),
+    ("three", ("commit", "--plan=work", "--step=step-4", "--message=x"), "commit.committed"),
+)
+#: There is a plan that git does not know.
+NEW = (("root", ("plan", "new", "new"), ""),)
+#: Somebody has died half-way.
+HALF = (
+    ("root", ("dash", "create", "half"), "dash.branch"),
+    ("root", ("worktree", "create", "work", "--new"), "create.worktree"),
+)
 
 DEEDS = {
-    "create": Deed("root", ("worktree", "create", "work", "--new"), ("create",)),
-    "create any": Deed("root", ("worktree", "create", "work", "--claim"), ("create",)),
-    "remove": Deed("root", ("worktree", "remove", f"tugplan__work-{DAY}", "--force"), ("remove",)),
-    "remove the last": Deed(
-        "root", ("worktree", "remove", f"tugplan__work-{DAY}-3", "--force"), ("remove",)
-    ),
-    "cleanup": Deed("root", ("worktree", "cleanup"), ("remove",)),
-    "sync": Deed("two", ("worktree", "sync", "work"), ("sync",)),
-    "commit": Deed("tree", ("commit", "--plan=work", "--step=step-3", "--message=x"), ("commit",)),
-    "merge": Deed("root", ("merge", "one"), ("merge",)),
-    "claim": Deed("two", ("state", "claim", "work", "--step=step-3", "--force"), ("salvage",)),
-    "reset": Deed("root", ("state", "reset", "work", "step-3"), ("salvage",)),
-    "release": Deed("two", ("state", "release", "work", "step-3", "--force"), ("salvage",)),
-    "dash create": Deed("root", ("dash", "create", "more"), ("dash",)),
-    "dash commit": Deed("root", ("dash", "commit", "fix", "--message=x"), ("round",)),
-    "dash join": Deed("root", ("dash", "join", "fix"), ("join",)),
-    "dash release": Deed("root", ("dash", "release", "fix", "--force"), ("remove",)),
+    "create": Deed("root", ("worktree", "create", "work", "--new")),
+    "create any": Deed("root", ("worktree", "create", "work", "--claim")),
+    "create again": Deed("root", AGAIN, (("root", AGAIN, ""),)),
+    "create with its plan": Deed("root", ("worktree", "create", "new", "--commit-plan"), NEW),
+    "remove": Deed("root", ("worktree", "remove", f"tugplan__work-{DAY}", "--force")),
+    "remove the last": Deed("root", ("worktree", "remove", f"tugplan__work-{DAY}-3", "--force")),
+    "cleanup": Deed("root", ("worktree", "cleanup")),
+    "sync": Deed("two", ("worktree", "sync", "work")),
+    "salvage apply": Deed("two", ("worktree", "salvage", "apply", SAVED)),
+    "salvage prune": Deed("root", ("worktree", "salvage", "prune")),
+    "commit": Deed("tree", COMMIT),
+    "commit after a crash": Deed("tree", COMMIT, (("tree", COMMIT, "commit.added"),)),
+    "merge": Deed("root", ("merge", "one")),
+    "claim": Deed("two", ("state", "claim", "work", "--step=step-3", "--force")),
+    "reset": Deed("root", ("state", "reset", "work", "step-3")),
+    "release": Deed("two", ("state", "release", "work", "step-3", "--force")),
+    "exec": Deed("three", ("state", "exec", "work", "--step=step-4", "--", "true")),
+    "reconcile": Deed("root", ("state", "reconcile", "work"), COMMITTED),
+    "dash create": Deed("root", ("dash", "create", "more")),
+    "dash commit": Deed("root", ("dash", "commit", "fix", "--message=x")),
+    "dash join": Deed("root", ("dash", "join", "fix")),
+    "dash join of another": Deed("root", ("dash", "join", "whole")),
+    "dash release": Deed("root", ("dash", "release", "fix", "--force")),
+    "doctor": Deed("root", ("doctor", "--fix"), HALF),
 }
-
-
-def schedules() -> list[tuple[str, str, str]]:
-    """Every deed, each of its points, every deed beside it."""
-    return [
-        (first, point, second)
-        for first, deed in DEEDS.items()
-        for point in crash.POINTS
-        if point.partition(".")[0] in deed.points
-        for second in DEEDS
-    ]
+#: Commands that are not woven, and why.
+APART = {
+    "init": "makes files that are not there yet, and has no transaction to be interrupted",
+    "plan new": "makes one file, or refuses because there is one",
+    "state export": "writes one file from what it has read in one transaction",
+    "implement": "runs the others, each a command here; killed at its own points elsewhere",
+}
+#: Borders before which nothing is about to last.
+LOOKS = ("select", "with", "begin", "commit", "rollback", "answer", "end")
+#: Where somebody is held: a named point, or the number of a border.
+Hold = str | int
 
 
 class Field:
@@ -86,8 +115,12 @@ class Field:
             "three": trees / f"tugplan__work-{DAY}-3",
             "one": trees / f"tugplan__one-{DAY}",
             "fix": trees / "tugdash__fix",
+            "whole": trees / "tugdash__whole",
         }
         self.contents: set[str] = set()
+        self._holds: dict[str, list[Hold]] = {}
+        #: Modules that have opened transactions in which to write.
+        self.writers: set[str] = set()
         self.woven = self.waited = self.refused = self.missed = 0
         self._begin()
 
@@ -112,6 +145,12 @@ class Field:
         self.do("tree", "state", "claim", "work", "--step", "step-3")
         self._write("tree", "third.txt")
         self.do("two", "state", "claim", "work", "--step", "step-2")
+        for name in ("landed.txt", "loose.txt"):
+            self.do("three", "state", "claim", "work", "--step", "step-4")
+            self._write("three", name)
+            self.do("root", "state", "reset", "work", "step-4")
+            (self.places["three"] / name).unlink()
+        self.repo.commit({"landed.txt": "landed.txt of three\n"})
         self._write("three", "loose.txt")
         self._write("one", "only.txt")
         self.do("one", "state", "claim", "one")
@@ -120,6 +159,9 @@ class Field:
         self._write("fix", "round.txt")
         self.do("root", "dash", "commit", "fix", "--message=round")
         self._write("fix", "more.txt")
+        self.do("root", "dash", "create", "whole")
+        self._write("whole", "whole.txt")
+        self.do("root", "dash", "commit", "whole", "--message=all of it")
         (self.root / ".git" / "tugtool" / "mark").unlink()
         shutil.copytree(self.root, self.directory / "kept", symlinks=True)
 
@@ -136,22 +178,56 @@ class Field:
         shutil.rmtree(self.root)
         shutil.copytree(self.directory / "kept", self.root, symlinks=True)
 
+    def _prepare(self, *deeds: str) -> None:
+        """The scene, with what has to happen before these deeds."""
+        self.set_back()
+        for at, words, dies in dict.fromkeys(each for d in deeds for each in DEEDS[d].before):
+            env = {"TUGCODE_CRASH_AT": dies} if dies else {}
+            done = self.red.run(self.places[at], *words, env=env)
+            assert done.status == (-9 if dies else 0), (words, done.envelope)
+
     # -- schedules -------------------------------------------------------------------------
 
-    def weave(self, first: str, point: str, second: str) -> None:
-        """Hold one at a point while the other runs; fail unless all is sound in the end."""
-        self.set_back()
+    def holds(self, deed: str) -> list[Hold]:
+        """Where a deed can be held: what it passes when nobody else is there."""
+        if deed not in self._holds:
+            self._prepare(deed)
+            self._ask(self.red, deed)
+            alone = self.red.answer()
+            self.writers |= set(alone.writers)
+            borders = list(enumerate(alone.borders))
+            locks = [number for number, name in borders if name == watching.LOCK]
+            # Who asks for no lock and has no point does all it does by git and by new names.
+            acts = [number for number, name in borders if not name.startswith(LOOKS)]
+            self._holds[deed] = [*dict.fromkeys(alone.points), *locks] or acts
+        return self._holds[deed]
+
+    def schedules(self) -> list[tuple[str, Hold, str]]:
+        """Every deed, wherever it can be held, every deed beside it."""
+        return [
+            (first, hold, second)
+            for first in DEEDS
+            for hold in self.holds(first)
+            for second in DEEDS
+        ]
+
+    def weave(self, first: str, hold: Hold, second: str) -> None:
+        """Hold one while the other runs; fail unless all is sound in the end."""
+        self._prepare(first, second)
         try:
-            self._weave(first, point, second)
+            self._weave(first, hold, second)
         except BaseException as error:
-            error.add_note(f"{first!r} was held at {point}; then {second!r}")
+            error.add_note(f"{first!r} was held at {hold}; then {second!r}")
             raise
 
-    def _weave(self, first: str, point: str, second: str) -> None:
+    def _weave(self, first: str, hold: Hold, second: str) -> None:
         fifo = self.directory / "fifo"
         fifo.unlink(missing_ok=True)
         os.mkfifo(fifo)
-        self._ask(self.red, first, TUGCODE_CRASH_AT=f"{point}@{fifo}")
+        if isinstance(hold, int):
+            self._ask(self.red, first, hold=(hold, str(fifo)))
+        else:
+            self._ask(self.red, first, env={"TUGCODE_CRASH_AT": f"{hold}@{fifo}"})
         gate = self._held(fifo)
         fifo.unlink()
         self._ask(self.blue, second)
@@ -162,11 +238,13 @@ class Field:
         self.missed += gate < 0
         one = self.red.answer()
         two = two or self.blue.answer()
-        for name, said in ((first, one), (second, two)):
+        done = ((first, one), (second, two))
+        for name, said in done:
             self._settle(name, said)
-        # Who lost its step while it committed is told so, and the commit stands.
-        beaten = any(said.envelope["data"].get("state_update_failed") for said in (one, two))
-        if beaten:
+        # Who lost its step while it committed is told so, and the commit stands. Who lost it
+        # before it could go on after a crash leaves what it had begun.
+        beaten = any(said.envelope["data"].get("state_update_failed") for _, said in done)
+        if beaten or any(said.status and DEEDS[name].before for name, said in done):
             self.red.run(self.root, "doctor", "--fix")
         self.check()
 
@@ -185,11 +263,11 @@ class Field:
         until(there, 60)
         return gate[0]
 
-    def _ask(self, who: Zygote, deed: str, **env: str) -> None:
+    def _ask(self, who: Zygote, deed: str, **how: Any) -> None:
         at, words, _ = DEEDS[deed]
         place = self.places[at]
         # Whoever's worktree was taken away stands somewhere else by now.
-        who.ask(place if place.exists() else self.root, *words, env=env)
+        who.ask(place if place.exists() else self.root, *words, **how)
 
     def _settle(self, deed: str, said: Said) -> None:
         """Whoever was refused is told why, and may try again."""
@@ -209,7 +287,20 @@ class Field:
         said = self.red.run(self.root, "doctor")
         found = [issue["message"] for issue in said.envelope["issues"]]
         assert all(each.startswith(CHOICES) for each in found), found
+        self._only_owners_have_written()
         self._record_is_right()
+
+    def _only_owners_have_written(self) -> None:
+        """Whoever was superseded has left no event since."""
+        database = sqlite3.connect(self.root / ".tugtool" / "state.db")
+        attempts: dict[tuple[str, str], int] = {}
+        asked = "select plan_path, step_anchor, kind, attempt from events order by seq"
+        for plan, anchor, kind, attempt in database.execute(asked).fetchall():
+            if kind == "claim":
+                attempts[plan, anchor] = attempt
+            elif kind in OWNERS and (plan, anchor) in attempts:
+                assert attempt in (None, attempts[plan, anchor]), (anchor, kind, attempt)
+        database.close()
 
     def _nothing_is_lost(self) -> None:
         objects = self.repo.git("rev-list", "--all", "--objects", "--no-object-names")
@@ -231,7 +322,7 @@ class Field:
         assert not intents, copy.execute("select * from intents").fetchall()
         # Whoever judges knows of one plan.
         for table in (*TABLES, "worktrees"):
-            copy.execute(f"delete from {table} where plan_path = ?", [ONE])
+            copy.execute(f"delete from {table} where plan_path <> ?", [KEY])
         copy.close()
         hand = Hand(place)
         for holds in INVARIANTS:

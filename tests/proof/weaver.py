@@ -5,12 +5,12 @@ it answers. Orders come as JSON lines, and so do answers.
 """
 
 import json
-import os
-import sqlite3
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import watching
+from watching import INSTEAD
 from weave_deeds import BY_NAME, Hand
 
 from tugtool import state
@@ -49,51 +49,11 @@ def tell(what: dict) -> None:
     sys.stdout.flush()
 
 
-class Watched(sqlite3.Connection):
-    """Passes a border before each statement, settings aside."""
-
-    def execute(self, text: str, *values: object) -> sqlite3.Cursor:
-        _statement(text)
-        return super().execute(INSTEAD.get(text, text), *values)
-
-    def executemany(self, text: str, *values: object) -> sqlite3.Cursor:
-        _statement(text)
-        return super().executemany(text, *values)
-
-
-def _statement(text: str) -> None:
-    if not text.startswith("pragma"):
-        BORDERS.pass_(" ".join(text.split())[:60])
-
-
-#: Statement -> what is done instead. Nobody cuts the power here, so nobody waits for the disk.
-INSTEAD = {"pragma synchronous = full": "pragma synchronous = off"}
-
-
-def watch() -> None:
-    """Have all connections and the queue pass borders; tell when this process has to wait."""
-    linked.connect = lambda *words, **options: sqlite3.connect(*words, factory=Watched, **options)
-    enter, try_ = queue.Queue.enter, queue._try
-
-    def entering(self: queue.Queue, **how: bool) -> None:
-        BORDERS.pass_("queue")
-        enter(self, **how)
-
-    def trying(descriptor: int) -> bool:
-        got = try_(descriptor)
-        if not got:
-            tell({"waiting": True})
-        return got
-
-    queue.Queue.enter, queue._try = entering, trying
-    os.fsync = lambda descriptor: None
-
-
 # -- faults ----------------------------------------------------------------------------------
 
 
 def _no_lock() -> None:
-    queue.Queue.enter = lambda self, **how: BORDERS.pass_("queue")
+    queue.Queue.enter = lambda self, **how: BORDERS.pass_(watching.LOCK)
 
 
 def no_queue() -> None:
@@ -169,7 +129,7 @@ def do(directory: str, deed: str, hold: int | None) -> dict:
 
 
 def main() -> None:
-    watch()
+    watching.watch(BORDERS.pass_, lambda: tell({"waiting": True}))
     for fault in sys.argv[1:]:
         FAULTS[fault]()
     for line in sys.stdin:

@@ -225,9 +225,10 @@ class Removing:
     def _remove_worktree(self) -> None:
         if self.tree.facts is None:
             return
-        # Unforced, git itself looks once more whether anything has changed there; but it
-        # refuses any submodule, and ours have been looked at.
-        forced = self.force or (self.tree.exists and submodules.any_in(self.tree.path))
+        # Unforced, git itself looks once more whether anything has changed there, which nobody
+        # has saved; but it refuses any submodule, and ours have been looked at.
+        saved = self.force and self.ref is not None
+        forced = saved or (self.tree.exists and submodules.any_in(self.tree.path))
         words = ["worktree", "remove", *(["--force"] if forced else []), self.tree.path]
         try:
             git.patiently(*words, cwd=self.repo.root, settings=survey.SEES_ALL)
@@ -247,7 +248,10 @@ class Removing:
 
     def _release(self) -> list[Data]:
         released: list[Data] = []
-        for step in self.seen.held:
+        # Also what was claimed there since: nobody can work in it any more.
+        every = [*self.seen.held, *survey.held(self.store, self.tree.owner)]
+        held = {(step["plan_path"], step["step_anchor"], step["attempt"]): step for step in every}
+        for step in held.values():
             plan, anchor = str(step["plan_path"]), str(step["step_anchor"])
             if self.ref is not None:
                 with self.store.write(plan) as tx:
