@@ -4,13 +4,16 @@ Run as a script: `power.py DIRECTORY SEED FAULT`; prints {"images", "moments", "
 Watches its commands' system calls, so it must have no threads.
 """
 
+import contextlib
 import json
 import os
 import pkgutil
 import random
+import shutil
 import socket
 import sqlite3
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -44,6 +47,9 @@ OWN_PAGES, USUAL_PAGES = 12, 1000
 #: Of the writes between two syncs, so many are looked at.
 WRITES_SEEN = 0.2
 
+#: So many has a restore that sets aside a backup and a log.
+SYNCS = 9
+
 Tables = dict[str, list[tuple]]
 #: There was a database, and it is not there.
 LOST = "lost"
@@ -51,8 +57,9 @@ LOST = "lost"
 
 def matters(path: str) -> bool:
     """What is looked for afterwards; the rest is unfinished, and cleared away."""
-    name = path.removeprefix(COPIES)
-    return path.startswith(HOME) or path in (BACKUP, MARK) or name.startswith(("lost-", "pruned-"))
+    if path in (COPIES.rstrip("/"), BACKUP, MARK) or path.startswith(HOME):
+        return True
+    return path.removeprefix(COPIES).startswith(("lost-", "pruned-"))
 
 
 class Found(NamedTuple):
@@ -166,10 +173,15 @@ def _rows(path: Path) -> Tables | str:
         connection.close()
 
 
+class Enough(Exception):
+    """Something is wrong, which is all that one wanted to know."""
+
+
 class Story:
     """Commands one after another on one database, and what must be found at each moment."""
 
-    def __init__(self, directory: Path, seed: int) -> None:
+    def __init__(self, directory: Path, seed: int, *, hasty: bool) -> None:
+        self.hasty = hasty
         self.root = directory / "repo"
         (self.root / ".git").mkdir(parents=True)
         (self.root / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
@@ -193,17 +205,17 @@ class Story:
 
     def command(self, *words: str) -> None:
         """One command, from its start to its end."""
-        out = self._run(" ".join(words), lambda: main([*words, "--json"]))
-        assert json.loads(out)["status"] == "ok", out
+        self._run(" ".join(words), lambda: main([*words, "--json"]))
 
     def staying(self, work: Callable[[], int]) -> None:
         """One process that does many things, and says each time that it is done."""
         self._run("staying", work)
 
-    def _run(self, name: str, work: Callable[[], int]) -> str:
+    def _run(self, name: str, work: Callable[[], int]) -> None:
         self.moments, self.acknowledged = [], [self._whole()]
         self.certain = min(found.mark for found in self._looked())
         out = self._watched(work)
+        assert '"status": "error"' not in out, out
         self.acknowledged.append(self._whole())
         self._look()
         last = len(self.acknowledged) - 1
@@ -212,16 +224,22 @@ class Story:
             allowed = self.acknowledged[done : done + (1 if done == last else 2)]
             self._judge(found, allowed, f"after {done} of {last} in {name}")
         self.seen += len(self.moments)
-        return out
+        if self.wrong and self.hasty:
+            raise Enough
 
     def _judge(self, found: Found, allowed: list[Found], when: str) -> None:
-        databases = [each.database for each in allowed] + [LOST] * self.restoring
+        databases = [each.database for each in allowed]
+        if self.restoring and allowed[0] is self.acknowledged[0]:
+            databases.append(LOST)
         if found.database not in databases:
             said = found.database if isinstance(found.database, str) else "something is lost"
             self.wrong.append(f"{when}: {said}")
         if found.backup not in [each.backup for each in allowed]:
             said = found.backup if isinstance(found.backup, str) else "it is an older one, or none"
             self.wrong.append(f"{when}: the backup: {said}")
+        if self.restoring and found.database == allowed[-1].database != found.backup:
+            # It would give out once more the attempts that are given out from now on.
+            self.wrong.append(f"{when}: the backup is older than what was restored")
         if found.mark < self.certain:
             self.wrong.append(f"{when}: the mark has gone back from {self.certain} to {found.mark}")
         if found.trouble is not None:
@@ -229,8 +247,8 @@ class Story:
 
     def _whole(self) -> Found:
         """If the power is not cut."""
-        images = list(self.disk.images(self.chance))
-        return self.finder.found(images[1], [], restoring=self.restoring)
+        image = next(self.disk.images(self.chance))
+        return self.finder.found(image, [], restoring=self.restoring)
 
     def _look(self) -> None:
         done = len(self.acknowledged) - 1
@@ -333,9 +351,7 @@ def stay(story: Story) -> None:
 
 def rescue(story: Story) -> None:
     """The database is damaged, replaced and lost, and comes back."""
-    story.command("state", "init", "work")
-    story.command("state", "claim", "work", *RED)
-    story.command("state", "complete", "work", "step-1", *RED, *REASON)
+    _backed_up(story)
     story.disk.put(STATE, b"nothing that anybody can read" * 1000)
     _restored(story, "state", "restore")
     story.command("state", "claim", "work", *BLUE)
@@ -344,6 +360,12 @@ def rescue(story: Story) -> None:
     story.command("state", "claim", "work", *BLUE)
     story.disk.put(STATE, None)
     _restored(story, "state", "init", "work")
+
+
+def _backed_up(story: Story) -> None:
+    story.command("state", "init", "work")
+    story.command("state", "claim", "work", *RED)
+    story.command("state", "complete", "work", "step-1", *RED, *REASON)
 
 
 def _restored(story: Story, *words: str) -> None:
@@ -359,14 +381,12 @@ STORIES = {"commands": commands, "stay": stay, "rescue": rescue}
 
 def play(directory: Path, seed: int, fault: str) -> dict[str, object]:
     """All stories once, or the one in which a fault shows."""
-    sqlite.LONG_LOG_BYTES, sqlite.LONGEST_LOG_BYTES = LOG_BYTES, 2 * LOG_BYTES
-    # A backup each time that there is one to make.
-    sqlite.BACKUP_SECONDS = 0
     chosen = [power_faults.plant(fault)] if fault else list(STORIES)
     told: list[Story] = []
     for name in chosen:
-        told.append(Story(directory / name, seed))
-        STORIES[name](told[-1])
+        told.append(Story(directory / name, seed, hasty=bool(fault)))
+        with contextlib.suppress(Enough):
+            STORIES[name](told[-1])
     return {
         "images": sum(each.finder.images for each in told),
         "moments": sum(each.seen for each in told),
@@ -374,5 +394,50 @@ def play(directory: Path, seed: int, fault: str) -> dict[str, object]:
     }
 
 
+def skip_each(directory: Path, seed: int) -> dict[str, object]:
+    """One sync of a restore after another is left out: what is wrong then, for each."""
+    story = Story(directory, seed, hasty=True)
+    _backed_up(story)
+    story.command("state", "claim", "work", *RED)
+    # The log is still there.
+    story.disk.put(STATE, None)
+    (story.root / f"{STATE}-shm").unlink()
+    return {"wrong": [_forked(lambda n=n: _skipped(story, n)) for n in range(SYNCS)]}
+
+
+def _skipped(story: Story, number: int) -> list[str]:
+    root = story.root.with_name(f"without-{number}")
+    shutil.copytree(story.root, root)
+    story.root, story.disk.root = root, str(root)
+    power_faults.skip(number)
+    with contextlib.suppress(Enough):
+        _restored(story, "state", "restore")
+    return story.wrong
+
+
+def _forked(work: Callable[[], list[str]]) -> list[str]:
+    out = os.memfd_create("out")
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.write(out, json.dumps(work()).encode())
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+    os.lseek(out, 0, os.SEEK_SET)
+    with open(out) as file:
+        return list(json.load(file))
+
+
+def run(directory: Path, seed: int, fault: str) -> dict[str, object]:
+    """What the command line asks for."""
+    sqlite.LONG_LOG_BYTES, sqlite.LONGEST_LOG_BYTES = LOG_BYTES, 2 * LOG_BYTES
+    # A backup each time that there is one to make.
+    sqlite.BACKUP_SECONDS = 0
+    return skip_each(directory, seed) if fault == "each" else play(directory, seed, fault)
+
+
 if __name__ == "__main__":
-    print(json.dumps(play(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])))
+    print(json.dumps(run(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])))

@@ -253,22 +253,24 @@ class Disk:
     # -- what may be found -------------------------------------------------------------
 
     def images(self, chance: random.Random) -> Iterator[Image]:
-        """Nothing of what is loose, all of it, names without contents, some of it."""
+        """All of what is loose, nothing, some; names without contents; one name, all but one."""
+        loose = [each for each in _loose(self.top, "") if self._cares(each[0])]
+        namings = {naming for _, naming in loose}
         no, yes, some = (lambda: False), (lambda: True), (lambda: chance.random() < 0.5)
-        for names, contents in ((no, no), (yes, yes), (yes, no), (some, some)):
-            yield self._image(names, contents)
+        yield self._image(namings, yes)
+        yield self._image(set(), no)
+        yield self._image(namings, no)
+        yield self._image({each for _, each in loose if some()}, some)
+        for naming in namings if len(namings) > 1 else ():
+            yield self._image({naming}, yes)
+            yield self._image(namings - {naming}, yes)
 
-    def _image(self, names: Keeps, contents: Keeps) -> Image:
-        decided: dict[Naming, bool] = {}
+    def _image(self, names: set[Naming], contents: Keeps) -> Image:
+        needed = {each.needs[1] for each in names if each.needs is not None}
 
         def kept(naming: Naming) -> bool:
-            if naming not in decided:
-                decided[naming] = names()
-            return decided[naming]
+            return naming in names or naming in needed
 
-        for naming in _needing(self.top):
-            if kept(naming) and naming.needs is not None:
-                decided[naming.needs[1]] = True
         found: Image = {}
         for path, file in _files(self.top, "", kept):
             if self._cares(path):
@@ -276,11 +278,12 @@ class Disk:
         return found
 
 
-def _needing(folder: Folder) -> Iterator[Naming]:
-    yield from (each for each in folder.loose if each.needs is not None)
-    for node in folder.names.values():
+def _loose(folder: Folder, path: str) -> Iterator[tuple[str, Naming]]:
+    """All names that are uncertain, in a certain order, each with its path."""
+    yield from ((f"{path}{each.name}", each) for each in folder.loose)
+    for name, node in folder.names.items():
         if isinstance(node, Folder):
-            yield from _needing(node)
+            yield from _loose(node, f"{path}{name}/")
 
 
 def _files(

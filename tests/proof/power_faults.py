@@ -1,13 +1,12 @@
 """Faults of durability to plant, each with the story in which it shows."""
 
+import itertools
 import os
 import sqlite3
 from collections.abc import Callable
 
-from tugtool.store import linked, making, sqlite
+from tugtool.store import linked, making, rescue, sqlite
 
-#: So many has a restore that sets aside a database and its log, and a backup.
-SYNCS = 17
 WEAKER = "synchronous = normal"
 
 
@@ -38,6 +37,7 @@ def _unsynced() -> None:
     """The copy takes its place before it is on the disk."""
 
     def put(partial: str, path: str) -> None:
+        making.sync(os.path.dirname(os.path.dirname(path)))
         os.rename(partial, path)
         making.sync(os.path.dirname(path))
 
@@ -49,32 +49,30 @@ def _unnamed() -> None:
 
     def put(partial: str, path: str) -> None:
         making.sync(partial)
+        making.sync(os.path.dirname(os.path.dirname(path)))
         os.rename(partial, path)
 
     making.put = put
 
 
-def _skipping(number: int) -> Callable[[], None]:
-    """One of the syncs of a restore is left out."""
+def _unfound() -> None:
+    """The directory that it lies in may be gone."""
 
-    def skip() -> None:
-        sync, left = making.sync, iter(range(1000))
+    def put(partial: str, path: str) -> None:
+        making.sync(partial)
+        os.rename(partial, path)
+        making.sync(os.path.dirname(path))
 
-        def skipping(path: str) -> None:
-            if next(left) != number:
-                sync(path)
-
-        making.sync = skipping
-
-    return skip
+    making.put = put
 
 
+#: What is planted, and the story that it shows in.
 FAULTS: dict[str, tuple[str, Callable[[], None]]] = {
     "careless": ("commands", _careless),
     "tired": ("stay", _tired),
     "unsynced": ("commands", _unsynced),
     "unnamed": ("commands", _unnamed),
-    **{f"skipping {n}": ("rescue", _skipping(n)) for n in range(SYNCS)},
+    "unfound": ("commands", _unfound),
 }
 
 
@@ -83,3 +81,17 @@ def plant(fault: str) -> str:
     story, planted = FAULTS[fault]
     planted()
     return story
+
+
+def skip(number: int) -> None:
+    """Leave out one of the syncs of whichever restore a child of this process makes."""
+    put_in_place, sync, watcher = rescue.Rescue._put_in_place, making.sync, os.getpid()
+
+    def skipping(self: rescue.Rescue) -> str:
+        count = itertools.count()
+        # The watcher restores as well, to see whether that can be done.
+        if os.getpid() != watcher:
+            making.sync = lambda path: None if next(count) == number else sync(path)
+        return put_in_place(self)
+
+    rescue.Rescue._put_in_place = skipping

@@ -158,7 +158,7 @@ class Rescue:
         mode = self._mode()
         for path in (fresh, spare):
             os.chmod(path, mode)
-            making.sync(path)
+        making.sync(fresh)
         aside = self._made_aside()
         # The backup first: were the database lost again, the old one would give out once more
         # the attempts that are given out from now on.
@@ -170,6 +170,8 @@ class Rescue:
         for end in backup.COMPANIONS:
             if os.path.lexists(self._store.path + end):
                 _move(self._store.path + end, os.path.join(aside, f"state.db{end}"))
+                # What has gone must not come back beside what is put there next.
+                making.sync(os.path.dirname(self._store.path))
         _move(fresh, self._store.path)
         self._renew_mark(number)
         return aside
@@ -230,5 +232,3 @@ def _move(old: str, new: str) -> None:
         making.put(partial, new)
         os.unlink(old)
     making.sync(os.path.dirname(new))
-    # What has gone must not come back beside what is put there next.
-    making.sync(os.path.dirname(old))
