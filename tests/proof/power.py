@@ -79,6 +79,7 @@ class Finder:
         self.directory = directory
         self.images = 0
         self._read: dict[object, Tables | str] = {}
+        self._numbers: dict[bytes | None, int] = {}
         self._tried: dict[object, str | None] = {}
 
     def found(self, image: Image, keepsakes: list[bytes], *, restoring: bool) -> Found:
@@ -86,13 +87,19 @@ class Finder:
         self.images += 1
         database, backup = self._database(image), self._tables(image, BACKUP)
         number = self._number(image.get(MARK))
-        trouble = self._troubled(image, database, restoring)
-        if any(each not in image.values() for each in keepsakes):
-            trouble = "what was set aside is lost"
+        # The same rows are the same object. Of a mark it counts whether the database is behind
+        # it: its signature fits no image.
+        key = id(database), id(backup), number > _reached(database), restoring
+        if key not in self._tried:
+            self._lay({HOME + "here": b"", **dict.fromkeys(UNFINISHED, b"?"), **image})
+            self._tried[key] = self._next(database, restoring)
+        lost = any(each not in image.values() for each in keepsakes)
+        trouble = "what was set aside is lost" if lost else self._tried[key]
         return Found(database, backup, number, trouble)
 
     def _database(self, image: Image) -> Tables | str:
         if not image.get(STATE) and image.get(BACKUP):
+            # Whether its log is there makes no difference.
             return LOST
         return self._tables(image, STATE)
 
@@ -103,7 +110,6 @@ class Finder:
         if key not in self._read:
             self._lay({f"looked-at{end}": content for end, content in files.items()})
             rows = _rows(self.directory / "looked-at") if files else {}
-            # The same object for the same rows: what follows is looked at once.
             self._read[key] = self._read.setdefault(repr(rows), rows)
         return self._read[key]
 
@@ -116,21 +122,13 @@ class Finder:
             path.write_bytes(content)
 
     def _number(self, content: bytes | None) -> int:
-        if content is None:
-            return 0
-        self._lay({"mark": content})
-        return mark.read_mark(str(self.directory / "mark"))[0]
-
-    def _troubled(self, image: Image, database: Tables | str, restoring: bool) -> str | None:
-        """What the next command makes of it: is it refused where it should not be?"""
-        key = (id(database), image.get(MARK), image.get(BACKUP), restoring)
-        if key not in self._tried:
-            # What was under way when the power was cut.
-            self._lay({HOME + "here": b"", **dict.fromkeys(UNFINISHED, b"?"), **image})
-            self._tried[key] = self._next(database, restoring)
-        return self._tried[key]
+        if content not in self._numbers:
+            self._lay({"mark": content or b""})
+            self._numbers[content] = mark.read_mark(str(self.directory / "mark"))[0]
+        return self._numbers[content]
 
     def _next(self, database: Tables | str, restoring: bool) -> str | None:
+        """What the next command makes of it: is it refused where it should not be?"""
         path, copies = self.directory / STATE, str(self.directory / COPIES)
         store = open_store(f"sqlite://{path}", copies=copies)
         try:
@@ -143,6 +141,11 @@ class Finder:
             return f"it cannot be restored: {error}"
         finally:
             store.close()
+
+
+def _reached(database: Tables | str) -> int:
+    numbers = {} if isinstance(database, str) else dict(database.get("sqlite_sequence", ()))
+    return int(numbers.get("events", 0))
 
 
 def _used(store: sqlite.SqliteStore, database: Tables | str) -> str | None:
