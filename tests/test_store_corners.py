@@ -128,9 +128,10 @@ def test_who_is_interrupted_at_the_head_of_the_line_lets_the_next_one_in(tmp_pat
         right(*words, **options)
         raise Stop
 
-    with monkeypatch.context() as patch, pytest.raises(Stop):
-        patch.setattr(queue._Line, "enter", interrupted)
+    monkeypatch.setattr(queue._Line, "enter", interrupted)
+    with pytest.raises(Stop):
         place.enter()
+    monkeypatch.undo()
     _place(tmp_path, 0).enter()
 
 
@@ -140,9 +141,10 @@ def test_who_is_interrupted_with_the_lock_in_hand_lets_go_of_it_once(tmp_path, m
     def interrupted(descriptor: int) -> None:
         raise Stop
 
-    with monkeypatch.context() as patch, pytest.raises(Stop):
-        patch.setattr(queue, "_sign", interrupted)
+    monkeypatch.setattr(queue, "_sign", interrupted)
+    with pytest.raises(Stop):
         place.enter()
+    monkeypatch.undo()
     next_one.enter()
     place.leave()
     with pytest.raises(QueryFailed, match="is held by process"):

@@ -29,6 +29,7 @@ for module in pkgutil.walk_packages(tugtool.__path__, "tugtool."):
         __import__(module.name)
 
 import power_faults  # noqa: E402 (everything is loaded once, before it forks)
+
 from state_fixtures import KEY, markdown  # noqa: E402
 from tugtool import state  # noqa: E402
 from tugtool.cli.main import main  # noqa: E402
@@ -93,8 +94,11 @@ class Finder:
         if key not in self._tried:
             self._lay({HOME + "here": b"", **dict.fromkeys(UNFINISHED, b"?"), **image})
             self._tried[key] = self._next(database, restoring)
-        lost = any(each not in image.values() for each in keepsakes)
-        trouble = "what was set aside is lost" if lost else self._tried[key]
+        trouble = self._tried[key]
+        if any(each not in image.values() for each in keepsakes):
+            trouble = "what was set aside is lost"
+        if backup and not database and not _is_written_down(image):
+            trouble = "what was dropped is nowhere"
         return Found(database, backup, number, trouble)
 
     def _database(self, image: Image) -> Tables | str:
@@ -141,6 +145,12 @@ class Finder:
             return f"it cannot be restored: {error}"
         finally:
             store.close()
+
+
+def _is_written_down(image: Image) -> bool:
+    """Whether there is a whole export."""
+    exports = [content for path, content in image.items() if "/pruned-" in path]
+    return any(each.rpartition(b"\n{")[2].startswith(b'"end": true') for each in exports)
 
 
 def _reached(database: Tables | str) -> int:
@@ -258,8 +268,10 @@ class Story:
         self.moments += [(done, found) for found in self._looked()]
 
     def _looked(self) -> list[Found]:
-        images = self.disk.images(self.chance)
-        return [self.finder.found(each, self.keepsakes, restoring=self.restoring) for each in images]
+        return [self._found(image) for image in self.disk.images(self.chance)]
+
+    def _found(self, image: Image) -> Found:
+        return self.finder.found(image, self.keepsakes, restoring=self.restoring)
 
     def _watched(self, work: Callable[[], int]) -> str:
         ours, theirs = socket.socketpair()
@@ -365,6 +377,17 @@ def rescue(story: Story) -> None:
     _restored(story, "state", "init", "work")
 
 
+def prune(story: Story) -> None:
+    """What is dropped is written down before, and taken back."""
+    (story.root / KEY).write_text(markdown("1 t"))
+    story.command("state", "init", "work")
+    story.command("state", "claim", "work", *RED)
+    story.command("state", "complete", "work", "step-1", *RED, *REASON)
+    story.command("state", "prune", "--done")
+    (export,) = (story.root / COPIES).glob("pruned-*")
+    story.command("state", "import", str(export))
+
+
 def _backed_up(story: Story) -> None:
     story.command("state", "init", "work")
     story.command("state", "claim", "work", *RED)
@@ -379,7 +402,7 @@ def _restored(story: Story, *words: str) -> None:
     story.keepsakes, story.restoring = [], False
 
 
-STORIES = {"commands": commands, "stay": stay, "rescue": rescue}
+STORIES = {"commands": commands, "stay": stay, "rescue": rescue, "prune": prune}
 
 
 def play(directory: Path, seed: int, fault: str) -> dict[str, object]:

@@ -286,9 +286,7 @@ def _loose(folder: Folder, path: str) -> Iterator[tuple[str, Naming]]:
             yield from _loose(node, f"{path}{name}/")
 
 
-def _files(
-    folder: Folder, path: str, kept: Callable[[Naming], bool]
-) -> Iterator[tuple[str, File]]:
+def _files(folder: Folder, path: str, kept: Callable[[Naming], bool]) -> Iterator[tuple[str, File]]:
     for name, node in folder.image(kept).items():
         if isinstance(node, Folder):
             yield from _files(node, f"{path}{name}/", kept)

@@ -5,6 +5,7 @@ import os
 import sqlite3
 from collections.abc import Callable
 
+from tugtool import files
 from tugtool.store import linked, making, rescue, sqlite
 
 WEAKER = "synchronous = normal"
@@ -66,6 +67,11 @@ def _unfound() -> None:
     making.put = put
 
 
+def _unkept() -> None:
+    """What is dropped from the record is in a file without a certain name."""
+    files.sync_directory = lambda path: None
+
+
 #: What is planted, and the story that it shows in.
 FAULTS: dict[str, tuple[str, Callable[[], None]]] = {
     "careless": ("commands", _careless),
@@ -73,6 +79,7 @@ FAULTS: dict[str, tuple[str, Callable[[], None]]] = {
     "unsynced": ("commands", _unsynced),
     "unnamed": ("commands", _unnamed),
     "unfound": ("commands", _unfound),
+    "unkept": ("prune", _unkept),
 }
 
 

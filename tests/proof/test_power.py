@@ -48,6 +48,7 @@ FAULTS = {
     "unsynced": "in state init work: the backup",
     "unnamed": "in state init work: the backup: it is an older one, or none",
     "unfound": "in state init work: the backup: it is an older one, or none",
+    "unkept": "in state prune --done: what was dropped is nowhere",
 }
 
 
