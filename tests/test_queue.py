@@ -219,7 +219,8 @@ def test_a_thread_that_is_interrupted_in_line_keeps_no_place(tmp_path):
         me = threading.get_ident()
         waker = threading.Thread(
             target=lambda: (
-                until(lambda: holds._line._waiting),
+                # Not while it takes its place, which that would hinder.
+                until(lambda: holds._line._waiting and not holds._line._guard.locked()),
                 signal.pthread_kill(me, signal.SIGUSR1),
             )
         )

@@ -73,25 +73,84 @@ class Stop(BaseException):
     """What a signal handler raises here, as ctrl-C does."""
 
 
+def _place(tmp_path: Path, seconds: float) -> queue.Queue:
+    return queue.Queue(str(tmp_path / "state.lock"), busy_seconds=seconds)
+
+
 def test_who_is_interrupted_just_when_its_turn_has_come_passes_it_on(tmp_path):
-    line = queue._Line()
-    assert line.enter(0, first=False)
+    holds = _place(tmp_path, 0)
+    holds.enter()
 
     def stop(*_: object) -> None:
-        line.leave()
+        holds.leave()
         raise Stop
 
     before = signal.signal(signal.SIGUSR1, stop)
-    me = threading.get_ident()
-    waker = threading.Thread(
-        target=lambda: (until(lambda: line._waiting), signal.pthread_kill(me, signal.SIGUSR1))
-    )
+    me, line = threading.get_ident(), holds._line
+
+    def wake() -> None:
+        # The handler takes the guard too, in the thread that held it when it began to wait.
+        until(lambda: line._waiting and not line._guard.locked())
+        signal.pthread_kill(me, signal.SIGUSR1)
+
+    waker = threading.Thread(target=wake)
     waker.start()
     with pytest.raises(Stop):
-        line.enter(60, first=False)
+        _place(tmp_path, 60).enter()
     waker.join()
     signal.signal(signal.SIGUSR1, before)
-    assert line.enter(0, first=False)
+    _place(tmp_path, 0).enter()
+
+
+class Interrupted(list):
+    """A signal arrives just when somebody has taken its place in line."""
+
+    def insert(self, *where: object) -> None:
+        super().insert(*where)
+        raise Stop
+
+
+def test_who_is_interrupted_on_coming_into_line_keeps_no_place(tmp_path):
+    holds = _place(tmp_path, 0)
+    holds.enter()
+    holds._line._waiting = Interrupted()
+    with pytest.raises(Stop):
+        _place(tmp_path, 0).enter()
+    assert holds._line._waiting == []
+    holds.leave()
+    _place(tmp_path, 0).enter()
+
+
+def test_who_is_interrupted_at_the_head_of_the_line_lets_the_next_one_in(tmp_path, monkeypatch):
+    place, right = _place(tmp_path, 0), queue._Line.enter
+
+    def interrupted(*words: object, **options: object) -> bool:
+        right(*words, **options)
+        raise Stop
+
+    monkeypatch.setattr(queue._Line, "enter", interrupted)
+    with pytest.raises(Stop):
+        place.enter()
+    monkeypatch.undo()
+    _place(tmp_path, 0).enter()
+
+
+def test_who_is_interrupted_with_the_lock_in_hand_lets_go_of_it_once(tmp_path, monkeypatch):
+    place, next_one, last = (_place(tmp_path, 0) for _ in range(3))
+
+    def interrupted(descriptor: int) -> None:
+        raise Stop
+
+    monkeypatch.setattr(queue, "_sign", interrupted)
+    with pytest.raises(Stop):
+        place.enter()
+    monkeypatch.undo()
+    next_one.enter()
+    place.leave()
+    with pytest.raises(QueryFailed, match="is held by process"):
+        last.enter()
+    next_one.leave()
+    last.enter()
 
 
 def test_a_queue_that_was_never_entered_is_left_without_harm(tmp_path):

@@ -3,6 +3,7 @@
 import os
 import shutil
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,46 @@ def test_nothing_is_committed_to_a_file_that_is_no_longer_there(store, other):
 
     with pytest.raises(DatabaseUnavailable, match="in the meantime; nothing was written"):
         write()
+    assert _is_paused(store)
+
+
+def _within_the_commit(store, act: Callable[[], None]) -> None:
+    """Something happens once the file has been looked at and the commit has begun."""
+    store._writer.set_trace_callback(lambda text: act() if text == "commit" else None)
+
+
+def test_what_was_committed_to_a_file_that_was_just_deleted_is_not_acknowledged(store):
+    _within_the_commit(store, lambda: _delete(store.path))
+    words = "in the meantime; what was written went with it"
+    with pytest.raises(DatabaseUnavailable, match=words):
+        state.pause(store, PLAN)
+    assert not os.path.exists(store.path)
+
+
+def test_what_was_committed_to_a_file_that_was_just_replaced_is_not_acknowledged(store, other):
+    shutil.copy(other, f"{other}-kept")
+    _within_the_commit(store, lambda: _put_in_its_place(store, other))
+    words = "in the meantime; what was written went with it"
+    with pytest.raises(DatabaseUnavailable, match=words):
+        state.pause(store, PLAN)
+    assert Path(store.path).read_bytes() == Path(f"{other}-kept").read_bytes()
+    assert _is_paused(store)
+
+
+def test_what_was_committed_to_a_file_that_nobody_can_look_at_is_acknowledged(store, tmp_path):
+    store.close()
+    way = tmp_path / "way"
+    way.symlink_to("here")
+    led = open_store(f"sqlite://{way}/state.db")
+    assert not _is_paused(led)
+    assert state.resume(led, PLAN)["changed"] is False
+
+    def bend() -> None:
+        way.unlink()
+        way.symlink_to(way)
+
+    _within_the_commit(led, bend)
+    assert state.pause(led, PLAN)["changed"]
     assert _is_paused(store)
 
 

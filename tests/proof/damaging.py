@@ -17,7 +17,7 @@ from faulting import CLAIM, INIT, REASON, Server, Wrong
 
 from conftest import Repo, hold_against_schemas
 from state_fixtures import markdown
-from tugtool.store import mark
+from tugtool.store import mark, schema
 
 OTHER = ("--worktree", "other")
 #: What is in the backup; then what is only in the database, and what is only in its log.
@@ -175,18 +175,26 @@ class Wreck:
         later = self._proper(damage, self.command("state", "show", "work"))
         if later is None or not answer["claimed"]:
             return
-        (step,) = (step for step in later["steps"] if step["anchor"] == answer["anchor"])
-        found = os.path.basename(str(step["claimed_by"])), step["attempt"]
-        if found != ("other", answer["attempt"]):
+        steps = [step for step in later["steps"] if step["anchor"] == answer["anchor"]]
+        found = [(os.path.basename(str(step["claimed_by"])), step["attempt"]) for step in steps]
+        # Whoever reads through an index that a failing disk has changed may pass over a row.
+        if found != [("other", answer["attempt"])] and not self.is_named(damage):
             raise Wrong(f"{damage}: claimed {answer['anchor']}, and there is {found}")
+
+    def is_named(self, damage: str) -> bool:
+        """Whether the doctor says that the database itself is damaged."""
+        told = self.command("doctor")
+        if self.log.name in damage or (told["status"], told["err"]) != (1, ""):
+            return False
+        issues = json.loads(told["out"])["issues"]
+        return any(f"{self.database} is damaged" in each["message"] for each in issues)
 
     def _restore(self, damage: str, broken: bytes | None) -> None:
         """The way back works, and what was there is kept as it was."""
         done = self.command("state", "restore")
         data = self._proper(damage, done)
         if data is None:
-            if "is sound and complete" not in done["out"]:
-                raise Wrong(f"{damage}: {done}")
+            self._rightly(damage, done, broken)
             return
         if broken is not None and (Path(data["set_aside"]) / "state.db").read_bytes() != broken:
             raise Wrong(f"{damage}: what was there was touched")
@@ -195,6 +203,18 @@ class Wreck:
             raise Wrong(f"{damage}: restored without {completed(self.kept) - completed(found)}")
         if self._proper(damage, self.command(*CLAIM, *OTHER)) is None:
             raise Wrong(f"{damage}: nothing can be claimed after a restore")
+
+    def _rightly(self, damage: str, done: dict, broken: bytes | None) -> None:
+        """A restore is refused where nothing is wrong, or where a later version may have written.
+
+        Nobody can tell that from a bit of the number turned over; then nothing is touched.
+        """
+        found = self.database.read_bytes()
+        later = int.from_bytes(found[60:64], "big", signed=True) > schema.VERSION
+        if later and '"E065"' in done["out"] and found == broken:
+            return
+        if "is sound and complete" not in done["out"]:
+            raise Wrong(f"{damage}: {done}")
 
 
 def tables(path: Path) -> State:

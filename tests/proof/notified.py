@@ -45,6 +45,10 @@ CALLS: dict[str, tuple[int, int, str, int]] = {
     "link": (86, -1, "name", 0),
     "linkat": (265, 37, "name", 1),
 }
+#: Where the second name lies.
+_SECOND = {"rename": 1, "link": 1, "renameat": 3, "linkat": 3}
+#: Stands for the directory that one is in.
+_HERE = 0xFFFFFF9C
 _NUMBER = {"x86_64": 0, "aarch64": 1}.get(platform.machine(), 0)
 _SECCOMP = (317, 277)[_NUMBER]
 _NAMES = {row[_NUMBER]: name for name, row in CALLS.items() if row[_NUMBER] >= 0}
@@ -118,11 +122,24 @@ def _path(pid: int, row: tuple[int, int, str, int], words: list[int]) -> str:
         if row[2] == "name":
             name = _text(pid, words[row[3]])
             if name:
-                return os.path.join(os.readlink(f"/proc/{pid}/cwd"), name)
+                return os.path.join(_base(pid, words[row[3] - 1] if row[3] else _HERE), name)
         at = 0 if row[2] == "name" else row[3]
         return os.readlink(f"/proc/{pid}/fd/{words[at] & 0xFFFFFFFF}")
     except OSError:
         return ""
+
+
+def second(call: Call) -> str:
+    """The other name of a call that has two."""
+    at = _SECOND[call.name]
+    base = _base(call.pid, call.words[at - 1] if at == 3 else _HERE)
+    return os.path.join(base, _text(call.pid, call.words[at]))
+
+
+def _base(pid: int, directory: int) -> str:
+    """Where a name is looked up: in the directory that stands before it, or where one is."""
+    inner = directory & 0xFFFFFFFF
+    return os.readlink(f"/proc/{pid}/cwd" if inner == _HERE else f"/proc/{pid}/fd/{inner}")
 
 
 def memory(pid: int, address: int, length: int) -> bytes:

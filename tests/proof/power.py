@@ -1,21 +1,26 @@
-"""Commands, and at every moment of them the power might be cut: what a disk could hold then.
+"""Commands, and at every moment of them the power might be cut: what is found afterwards.
 
-A disk keeps what was synced. Of what was written since, it may keep any part: all, nothing,
-some sectors. Run as a script: `power.py DIRECTORY SEED FAULT`; prints {"images", "commands",
-"wrong"} as JSON. Watches its commands' system calls, so it must have no threads.
+Run as a script: `power.py DIRECTORY SEED FAULT`; prints {"images", "moments", "wrong"} as JSON.
+Watches its commands' system calls, so it must have no threads.
 """
 
+import contextlib
 import json
 import os
 import pkgutil
 import random
+import shutil
 import socket
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import notified
+import power_disk
+from power_disk import Disk, Image
 
 import tugtool
 
@@ -23,197 +28,150 @@ for module in pkgutil.walk_packages(tugtool.__path__, "tugtool."):
     if module.name != "tugtool.__main__" and ".scripted" not in module.name:
         __import__(module.name)
 
-from state_fixtures import markdown  # noqa: E402 (everything is loaded once, before it forks)
-from tugtool.cli.main import main  # noqa: E402
-from tugtool.store import linked, sqlite  # noqa: E402
+import power_faults  # noqa: E402 (everything is loaded once, before it forks)
 
-SECTOR = 512
-WATCHED = ("pwrite64", "ftruncate", "fsync", "fdatasync", "unlink", "openat")
-#: The database and its logs; what lies in shared memory is made anew from them.
-ENDS = ("state.db", "state.db-wal", "state.db-journal")
+from state_fixtures import KEY, markdown  # noqa: E402
+from tugtool import state  # noqa: E402
+from tugtool.cli.main import main  # noqa: E402
+from tugtool.errors import TugError  # noqa: E402
+from tugtool.store import mark, open_store, sql, sqlite  # noqa: E402
+
+HOME, COPIES = ".tugtool/", ".git/tugtool/"
+STATE, BACKUP, MARK = HOME + "state.db", COPIES + "backup.db", COPIES + "mark"
+LOGS = ("-wal", "-journal")
+#: What is left of what was under way when the power was cut.
+UNFINISHED = (f"{BACKUP}.partial", f"{MARK}.partial", f"{COPIES}restoring/state.db")
 #: At this length the log is moved into the database: often, so that it is seen.
 LOG_BYTES = 60_000
+#: SQLite's own way of it, in pages, for a while.
+OWN_PAGES, USUAL_PAGES = 12, 1000
+#: Of the writes between two syncs, so many are looked at.
+WRITES_SEEN = 0.2
+
+#: So many has a restore that sets aside a backup and a log.
+SYNCS = 9
 
 Tables = dict[str, list[tuple]]
-Write = tuple[int, bytes]
+#: There was a database, and it is not there.
+LOST = "lost"
 
 
-class File:
-    """One file: what is certain, and what was written since the last sync."""
-
-    def __init__(self) -> None:
-        self.synced = b""
-        #: In order: (offset, bytes), or (length, None) for a new end.
-        self.loose: list[tuple[int, bytes | None]] = []
-        #: Whether its name is certain to be found.
-        self.is_named = False
-
-    def sync(self) -> None:
-        self.synced, self.loose = _applied(self.synced, self.loose), []
-
-    def image(self, keeps: Callable[[], bool]) -> bytes:
-        """What might be found: `keeps` decides about every sector that was not synced."""
-        kept: list[tuple[int, bytes | None]] = []
-        for offset, data in self.loose:
-            if data is None:
-                kept += [(offset, None)] if keeps() else []
-                continue
-            pieces = range(0, len(data), SECTOR)
-            kept += [(offset + at, data[at : at + SECTOR]) for at in pieces if keeps()]
-        return _applied(self.synced, kept)
+def matters(path: str) -> bool:
+    """What is looked for afterwards; the rest is unfinished, and cleared away."""
+    if path in (COPIES.rstrip("/"), BACKUP, MARK) or path.startswith(HOME):
+        return True
+    return path.removeprefix(COPIES).startswith(("lost-", "pruned-"))
 
 
-def _applied(content: bytes, changes: list[tuple[int, bytes | None]]) -> bytes:
-    found = bytearray(content)
-    for offset, data in changes:
-        if data is None:
-            del found[offset:]
-        found.extend(bytes(max(0, offset + len(data or b"") - len(found))))
-        if data is not None:
-            found[offset : offset + len(data)] = data
-    return bytes(found)
+class Found(NamedTuple):
+    """What somebody finds who comes after the cut."""
+
+    database: Tables | str
+    backup: Tables | str
+    mark: int
+    #: What else is wrong with it.
+    trouble: str | None
 
 
-class Disk:
-    """The files of one directory, as they are written."""
+class Finder:
+    """Looks at images of the disk, at each once."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.files: dict[str, File] = {}
-
-    def note(self, call: notified.Call) -> bool:
-        """Take a call in; whether it changed what may be found."""
-        name = os.path.basename(call.path)
-        if call.path == str(self.directory) and call.name in ("fsync", "fdatasync"):
-            for file in self.files.values():
-                file.is_named = True
-            return True
-        if os.path.dirname(call.path) != str(self.directory) or name not in ENDS:
-            return False
-        return bool(getattr(self, f"_{call.name}")(name, call))
-
-    def _openat(self, name: str, call: notified.Call) -> bool:
-        if call.words[2] & os.O_CREAT and name not in self.files:
-            self.files[name] = File()
-        return False
-
-    def _pwrite64(self, name: str, call: notified.Call) -> bool:
-        _, address, length, offset, *_ = call.words
-        data = notified.memory(call.pid, address, length)
-        self.files[name].loose.append((offset, data))
-        return True
-
-    def _ftruncate(self, name: str, call: notified.Call) -> bool:
-        self.files[name].loose.append((call.words[1], None))
-        return True
-
-    def _fdatasync(self, name: str, call: notified.Call) -> bool:
-        self.files[name].sync()
-        return True
-
-    _fsync = _fdatasync
-
-    def _unlink(self, name: str, call: notified.Call) -> bool:
-        # It may be found again; that the others are right then as well is SQLite's affair.
-        del self.files[name]
-        return True
-
-    def images(self, chance: random.Random) -> Iterator[dict[str, bytes]]:
-        """Nothing of what is loose, all of it, some of it."""
-        for keeps in (lambda: False, lambda: True, lambda: chance.random() < 0.5):
-            yield {
-                name: file.image(keeps)
-                for name, file in self.files.items()
-                if file.is_named or keeps()
-            }
-
-
-class Story:
-    """Commands one after another on one database, and what must be found at each moment."""
-
-    def __init__(self, directory: Path, seed: int) -> None:
-        self.root = directory / "repo"
-        (self.root / ".git").mkdir(parents=True)
-        (self.root / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
-        for name in ("objects", "refs"):
-            (self.root / ".git" / name).mkdir()
-        self.home = self.root / ".tugtool"
-        self.home.mkdir()
-        (self.home / "tugplan-work.md").write_text(markdown("1 tt", "2 t < 1", "3 t"))
-        self.disk, self.chance = Disk(self.home), random.Random(seed)
-        self.copy = directory / "image"
-        self.copy.mkdir()
-        self.known: Tables = {}
-        self.looks: list[dict[str, bytes]] = []
         self.images = 0
-        self.wrong: list[str] = []
+        self._read: dict[object, Tables | str] = {}
+        self._numbers: dict[bytes | None, int] = {}
+        self._tried: dict[object, str | None] = {}
 
-    def run(self, *words: str) -> None:
-        """One command. What it left and what lay there before are the only two outcomes."""
-        self.looks = []
-        out = self._watched(words)
-        assert json.loads(out)["status"] == "ok", out
-        during, self.looks = self.looks, []
-        self._look()
-        after = tables(self.looks[1], self.copy)
-        assert isinstance(after, dict), after
-        for image in during:
-            self._judge(image, (self.known, after), f"during {' '.join(words)}")
-        # It has answered: from now on it must be there.
-        for image in self.looks:
-            self._judge(image, (after,), f"after {' '.join(words)}")
-        self.known = after
-
-    def _judge(self, image: dict[str, bytes], allowed: tuple[Tables, ...], when: str) -> None:
+    def found(self, image: Image, keepsakes: list[bytes], *, restoring: bool) -> Found:
+        """All there is to find in an image; `restoring`: one may have to restore once more."""
         self.images += 1
-        found = tables(image, self.copy)
-        if found not in allowed:
-            self.wrong.append(f"{when}: {found if isinstance(found, str) else 'something is lost'}")
+        database, backup = self._database(image), self._tables(image, BACKUP)
+        number = self._number(image.get(MARK))
+        # The same rows are the same object. Of a mark it counts whether the database is behind
+        # it: its signature fits no image.
+        key = id(database), id(backup), number > _reached(database), restoring
+        if key not in self._tried:
+            self._lay({HOME + "here": b"", **dict.fromkeys(UNFINISHED, b"?"), **image})
+            self._tried[key] = self._next(database, restoring)
+        trouble = self._tried[key]
+        if any(each not in image.values() for each in keepsakes):
+            trouble = "what was set aside is lost"
+        if backup and not database and not _is_written_down(image):
+            trouble = "what was dropped is nowhere"
+        return Found(database, backup, number, trouble)
 
-    def _look(self) -> None:
-        self.looks += self.disk.images(self.chance)
+    def _database(self, image: Image) -> Tables | str:
+        if not image.get(STATE) and image.get(BACKUP):
+            # Whether its log is there makes no difference.
+            return LOST
+        return self._tables(image, STATE)
 
-    def _watched(self, words: tuple[str, ...]) -> str:
-        ours, theirs = socket.socketpair()
-        out = os.memfd_create("out")
-        pid = os.fork()
-        if pid == 0:
-            _command(self.root, [*words, "--json"], theirs, out)
-        theirs.close()
-        _, (listener,), _, _ = socket.recv_fds(ours, 1, 1)
-        ours.close()
-        notified.quicken(listener)
-        while (call := notified.received(listener)) is not None:
-            changed = self.disk.note(call)
-            notified.answer(listener, call)
-            if changed:
-                self._look()
-        os.close(listener)
-        os.waitpid(pid, 0)
-        os.lseek(out, 0, os.SEEK_SET)
-        with open(out) as file:
-            return file.read()
+    def _tables(self, image: Image, path: str) -> Tables | str:
+        """All rows of a database; {} if there is none; or what is wrong with it."""
+        files = {end: image[path + end] for end in ("", *LOGS) if path + end in image}
+        key = tuple(files.items())
+        if key not in self._read:
+            self._lay({f"looked-at{end}": content for end, content in files.items()})
+            rows = _rows(self.directory / "looked-at") if files else {}
+            self._read[key] = self._read.setdefault(repr(rows), rows)
+        return self._read[key]
+
+    def _lay(self, files: Image) -> None:
+        for old in sorted(self.directory.rglob("*"), reverse=True):
+            old.rmdir() if old.is_dir() else old.unlink()
+        for name, content in files.items():
+            path = self.directory / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+
+    def _number(self, content: bytes | None) -> int:
+        if content not in self._numbers:
+            self._lay({"mark": content or b""})
+            self._numbers[content] = mark.read_mark(str(self.directory / "mark"))[0]
+        return self._numbers[content]
+
+    def _next(self, database: Tables | str, restoring: bool) -> str | None:
+        """What the next command makes of it: is it refused where it should not be?"""
+        path, copies = self.directory / STATE, str(self.directory / COPIES)
+        store = open_store(f"sqlite://{path}", copies=copies)
+        try:
+            said = "it is broken" if isinstance(database, str) else _used(store, database)
+            if said is not None and restoring:
+                state.restore(store)
+                said = _used(store, database)
+            return said
+        except TugError as error:
+            return f"it cannot be restored: {error}"
+        finally:
+            store.close()
 
 
-def _command(root: Path, words: list[str], talk: socket.socket, out: int) -> None:
-    status = 99
+def _is_written_down(image: Image) -> bool:
+    """Whether there is a whole export."""
+    exports = [content for path, content in image.items() if "/pruned-" in path]
+    return any(each.rpartition(b"\n{")[2].startswith(b'"end": true') for each in exports)
+
+
+def _reached(database: Tables | str) -> int:
+    numbers = {} if isinstance(database, str) else dict(database.get("sqlite_sequence", ()))
+    return int(numbers.get("events", 0))
+
+
+def _used(store: sqlite.SqliteStore, database: Tables | str) -> str | None:
+    """What somebody hears who reads, and makes a backup."""
     try:
-        os.chdir(root)
-        os.dup2(out, 1)
-        notified.hold(talk, WATCHED)
-        status = main(words)
-    finally:
-        # As the command does.
-        os._exit(status)
+        if not database:
+            store.create()
+        with store.read() as tx:
+            tx.all(sql.PLANS)
+        return store.back_up()
+    except TugError as error:
+        return f"refused: {error}"
 
 
-def tables(image: dict[str, bytes], directory: Path) -> Tables | str:
-    """All rows that somebody finds who opens this; or what is wrong with it."""
-    for old in directory.iterdir():
-        old.unlink()
-    for name, content in image.items():
-        (directory / name).write_bytes(content)
-    connection = sqlite3.connect(directory / "state.db")
+def _rows(path: Path) -> Tables | str:
+    connection = sqlite3.connect(path)
     try:
         found = connection.execute("pragma integrity_check").fetchall()
         if found != [("ok",)]:
@@ -228,43 +186,284 @@ def tables(image: dict[str, bytes], directory: Path) -> Tables | str:
         connection.close()
 
 
-def careless() -> None:
-    """A fault to plant: the commit does not wait for the disk."""
-    connect = linked.connect
-
-    class Careless(sqlite3.Connection):
-        def execute(self, text: str, *values: object) -> sqlite3.Cursor:
-            return super().execute(text.replace("synchronous = full", WEAKER), *values)
-
-    linked.connect = lambda *words, **options: connect(*words, factory=Careless, **options)
+class Enough(Exception):
+    """Something is wrong, which is all that one wanted to know."""
 
 
-WEAKER = "synchronous = normal"
-FAULTS = {"": lambda: None, "careless": careless}
-WORDS = (
+class Story:
+    """Commands one after another on one database, and what must be found at each moment."""
+
+    def __init__(self, directory: Path, seed: int, *, hasty: bool) -> None:
+        self.hasty = hasty
+        self.root = directory / "repo"
+        (self.root / ".git").mkdir(parents=True)
+        (self.root / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+        for name in ("objects", "refs"):
+            (self.root / ".git" / name).mkdir()
+        (self.root / HOME).mkdir()
+        (self.root / KEY).write_text(markdown("1 tt", "2 t < 1", "3 t"))
+        self.disk, self.chance = Disk(self.root, matters), random.Random(seed)
+        (directory / "image").mkdir()
+        self.finder = Finder(directory / "image")
+        #: What must be somewhere all the while; and whether it may have to be restored again.
+        self.keepsakes: list[bytes] = []
+        self.restoring = False
+        #: How often it was said that something is done, and what was found then.
+        self.acknowledged: list[Found] = []
+        self.moments: list[tuple[int, Found]] = []
+        #: How far the mark has got for certain.
+        self.certain = 0
+        self.seen = 0
+        self.wrong: list[str] = []
+
+    def command(self, *words: str) -> None:
+        """One command, from its start to its end."""
+        self._run(" ".join(words), lambda: main([*words, "--json"]))
+
+    def staying(self, work: Callable[[], int]) -> None:
+        """One process that does many things, and says each time that it is done."""
+        self._run("staying", work)
+
+    def _run(self, name: str, work: Callable[[], int]) -> None:
+        self.moments, self.acknowledged = [], [self._whole()]
+        self.certain = min(found.mark for found in self._looked())
+        out = self._watched(work)
+        assert '"status": "error"' not in out, out
+        self.acknowledged.append(self._whole())
+        self._look()
+        last = len(self.acknowledged) - 1
+        for done, found in self.moments:
+            # Nothing more is under way after the last of them.
+            allowed = self.acknowledged[done : done + (1 if done == last else 2)]
+            self._judge(found, allowed, f"after {done} of {last} in {name}")
+        self.seen += len(self.moments)
+        if self.wrong and self.hasty:
+            raise Enough
+
+    def _judge(self, found: Found, allowed: list[Found], when: str) -> None:
+        databases = [each.database for each in allowed]
+        if self.restoring and allowed[0] is self.acknowledged[0]:
+            databases.append(LOST)
+        if found.database not in databases:
+            said = found.database if isinstance(found.database, str) else "something is lost"
+            self.wrong.append(f"{when}: {said}")
+        if found.backup not in [each.backup for each in allowed]:
+            said = found.backup if isinstance(found.backup, str) else "it is an older one, or none"
+            self.wrong.append(f"{when}: the backup: {said}")
+        if self.restoring and found.database == allowed[-1].database != found.backup:
+            # It would give out once more the attempts that are given out from now on.
+            self.wrong.append(f"{when}: the backup is older than what was restored")
+        if found.mark < self.certain:
+            self.wrong.append(f"{when}: the mark has gone back from {self.certain} to {found.mark}")
+        if found.trouble is not None:
+            self.wrong.append(f"{when}: {found.trouble}")
+
+    def _whole(self) -> Found:
+        """If the power is not cut."""
+        image = next(self.disk.images(self.chance))
+        return self.finder.found(image, [], restoring=self.restoring)
+
+    def _look(self) -> None:
+        done = len(self.acknowledged) - 1
+        self.moments += [(done, found) for found in self._looked()]
+
+    def _looked(self) -> list[Found]:
+        return [self._found(image) for image in self.disk.images(self.chance)]
+
+    def _found(self, image: Image) -> Found:
+        return self.finder.found(image, self.keepsakes, restoring=self.restoring)
+
+    def _watched(self, work: Callable[[], int]) -> str:
+        ours, theirs = socket.socketpair()
+        out = os.memfd_create("out")
+        pid = os.fork()
+        if pid == 0:
+            _begin(self.root, work, theirs, out)
+        theirs.close()
+        _, (listener,), _, _ = socket.recv_fds(ours, 1, 1)
+        ours.close()
+        notified.quicken(listener)
+        while (call := notified.received(listener)) is not None:
+            self._take(call)
+            notified.answer(listener, call)
+        os.close(listener)
+        os.waitpid(pid, 0)
+        os.lseek(out, 0, os.SEEK_SET)
+        with open(out) as file:
+            return file.read()
+
+    def _take(self, call: notified.Call) -> None:
+        if call.name == "write" and call.words[0] == 1:
+            self.acknowledged.append(self._whole())
+            self._look()
+            return
+        if call.name in ("fsync", "fdatasync") and self.disk.watches(call):
+            # Now the most is uncertain.
+            self._look()
+        if self.disk.note(call) and ("write" not in call.name or self._is_chosen()):
+            self._look()
+
+    def _is_chosen(self) -> bool:
+        return self.chance.random() < WRITES_SEEN
+
+
+def _begin(root: Path, work: Callable[[], int], talk: socket.socket, out: int) -> None:
+    status = 99
+    try:
+        os.chdir(root)
+        os.dup2(out, 1)
+        notified.hold(talk, power_disk.WATCHED)
+        status = work()
+    finally:
+        # As the command does.
+        os._exit(status)
+
+
+# -- the stories -----------------------------------------------------------------------
+
+RED, BLUE = ("--worktree", "red"), ("--worktree", "blue")
+COMMANDS = (
     ("state", "init", "work"),
-    ("state", "claim", "work", "--worktree", "red"),
-    ("state", "start", "work", "step-1", "--worktree", "red"),
-    ("state", "update", "work", "step-1", "--all", "completed", "--worktree", "red"),
-    ("state", "complete", "work", "step-1", "--worktree", "red"),
-    ("state", "claim", "work", "--worktree", "blue"),
-    ("state", "heartbeat", "work", "step-2", "--worktree", "blue"),
-    ("state", "release", "work", "step-2", "--worktree", "blue"),
+    ("state", "claim", "work", *RED),
+    ("state", "start", "work", "step-1", *RED),
+    ("state", "update", "work", "step-1", "--all", "completed", *RED),
+    ("state", "complete", "work", "step-1", *RED),
+    ("state", "claim", "work", *BLUE),
+    ("state", "heartbeat", "work", "step-2", *BLUE),
+    ("state", "release", "work", "step-2", *BLUE),
     ("state", "reopen", "work", "step-1", "--reason", "again"),
     ("state", "pause", "work"),
     ("state", "resume", "work"),
 )
+REASON = ("--force", "--reason", "done")
+
+
+def commands(story: Story) -> None:
+    """One of nearly every kind, and a plan that changes on the way."""
+    for words in COMMANDS:
+        story.command(*words)
+    (story.root / KEY).write_text(markdown("1 tt", "2 t < 1", "3 t", "4 tt"))
+    story.command("state", "init", "work", "--force")
+
+
+def stay(story: Story) -> None:
+    """A process that makes so many commits that it is one that stays."""
+    story.command("state", "init", "work")
+
+    def work() -> int:
+        store = open_store(f"sqlite://{story.root / STATE}", copies=str(story.root / COPIES))
+        for n in range(sqlite.STAYING_COMMITS + 8):
+            (state.resume if n % 2 else state.pause)(store, KEY)
+            os.write(1, b".")
+            if n % 8 == 0:
+                pages = OWN_PAGES if n % 16 else USUAL_PAGES
+                store._writer.execute(f"pragma wal_autocheckpoint = {pages}")
+                store.back_up()
+        return 0
+
+    story.staying(work)
+
+
+def rescue(story: Story) -> None:
+    """The database is damaged, replaced and lost, and comes back."""
+    _backed_up(story)
+    story.disk.put(STATE, b"nothing that anybody can read" * 1000)
+    _restored(story, "state", "restore")
+    story.command("state", "claim", "work", *BLUE)
+    # The one that is there, though it is sound.
+    _restored(story, "state", "restore", "--from", STATE)
+    story.command("state", "claim", "work", *BLUE)
+    story.disk.put(STATE, None)
+    _restored(story, "state", "init", "work")
+
+
+def prune(story: Story) -> None:
+    """What is dropped is written down before, and taken back."""
+    (story.root / KEY).write_text(markdown("1 t"))
+    story.command("state", "init", "work")
+    story.command("state", "claim", "work", *RED)
+    story.command("state", "complete", "work", "step-1", *RED, *REASON)
+    story.command("state", "prune", "--done")
+    (export,) = (story.root / COPIES).glob("pruned-*")
+    story.command("state", "import", str(export))
+
+
+def _backed_up(story: Story) -> None:
+    story.command("state", "init", "work")
+    story.command("state", "claim", "work", *RED)
+    story.command("state", "complete", "work", "step-1", *RED, *REASON)
+
+
+def _restored(story: Story, *words: str) -> None:
+    there = [story.root / each for each in (STATE, f"{STATE}-wal", BACKUP)]
+    contents = [each.read_bytes() for each in there if each.exists()]
+    story.keepsakes, story.restoring = [each for each in contents if each], True
+    story.command(*words)
+    story.keepsakes, story.restoring = [], False
+
+
+STORIES = {"commands": commands, "stay": stay, "rescue": rescue, "prune": prune}
 
 
 def play(directory: Path, seed: int, fault: str) -> dict[str, object]:
-    """The whole story once."""
-    sqlite.LONG_LOG_BYTES = LOG_BYTES
-    FAULTS[fault]()
-    story = Story(directory, seed)
-    for words in WORDS:
-        story.run(*words)
-    return {"images": story.images, "commands": len(WORDS), "wrong": story.wrong}
+    """All stories once, or the one in which a fault shows."""
+    chosen = [power_faults.plant(fault)] if fault else list(STORIES)
+    told: list[Story] = []
+    for name in chosen:
+        told.append(Story(directory / name, seed, hasty=bool(fault)))
+        with contextlib.suppress(Enough):
+            STORIES[name](told[-1])
+    return {
+        "images": sum(each.finder.images for each in told),
+        "moments": sum(each.seen for each in told),
+        "wrong": [line for each in told for line in each.wrong],
+    }
+
+
+def skip_each(directory: Path, seed: int) -> dict[str, object]:
+    """One sync of a restore after another is left out: what is wrong then, for each."""
+    story = Story(directory, seed, hasty=True)
+    _backed_up(story)
+    story.command("state", "claim", "work", *RED)
+    # The log is still there.
+    story.disk.put(STATE, None)
+    (story.root / f"{STATE}-shm").unlink()
+    return {"wrong": [_forked(lambda n=n: _skipped(story, n)) for n in range(SYNCS)]}
+
+
+def _skipped(story: Story, number: int) -> list[str]:
+    root = story.root.with_name(f"without-{number}")
+    shutil.copytree(story.root, root)
+    story.root, story.disk.root = root, str(root)
+    power_faults.skip(number)
+    with contextlib.suppress(Enough):
+        _restored(story, "state", "restore")
+    return story.wrong
+
+
+def _forked(work: Callable[[], list[str]]) -> list[str]:
+    out = os.memfd_create("out")
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.write(out, json.dumps(work()).encode())
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+    os.lseek(out, 0, os.SEEK_SET)
+    with open(out) as file:
+        return list(json.load(file))
+
+
+def run(directory: Path, seed: int, fault: str) -> dict[str, object]:
+    """What the command line asks for."""
+    sqlite.LONG_LOG_BYTES, sqlite.LONGEST_LOG_BYTES = LOG_BYTES, 2 * LOG_BYTES
+    # A backup each time that there is one to make.
+    sqlite.BACKUP_SECONDS = 0
+    return skip_each(directory, seed) if fault == "each" else play(directory, seed, fault)
 
 
 if __name__ == "__main__":
-    print(json.dumps(play(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])))
+    print(json.dumps(run(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])))

@@ -6,6 +6,7 @@ checksum, a letter in the middle of a text, nobody can notice.
 """
 
 import json
+import os
 import random
 import sqlite3
 from collections import Counter
@@ -17,6 +18,7 @@ from damaging import Wreck, tables
 from faulting import Server, Wrong, in_memory
 
 from proving import Spell
+from state_fixtures import KEY
 from tugtool.store import schema
 
 #: By default; with time to spend it goes on.
@@ -143,6 +145,22 @@ def test_a_database_of_a_later_version_is_refused_and_left_as_it_is(wreck):
             assert '"E065"' in refused["out"]
         assert wreck.database.read_bytes() == before
         assert not wreck.log.exists() or not wreck.log.stat().st_size
+
+
+def test_an_index_that_passes_over_steps_is_named_by_the_doctor(wreck):
+    wreck.put()
+    wreck.move()
+    content = wreck.database.read_bytes()
+    # As it stands in an index: the key, and the number of its row.
+    entry = KEY.encode() + b"step-2\x02"
+    assert entry in content
+    wreck.database.write_bytes(content.replace(entry, entry.replace(b"work", b"wo\xf2k")))
+    wreck.as_if_untouched()
+    assert wreck.examine("an index") == "changed"
+    assert wreck.is_named("an index")
+    # As if another program had written to it, it is not even read.
+    os.utime(wreck.database, (0, 0))
+    assert wreck.examine("an index") == "refused"
 
 
 #: Planted fault -> what is damaged.

@@ -89,7 +89,7 @@ def _made(store: SqliteStore) -> str | None:
         elif os.path.lexists(store.backup):
             said = _set_aside(store.backup)
         os.chmod(partial, os.stat(store.path).st_mode & 0o777)
-        put(partial, store.backup)
+        making.put(partial, store.backup)
     finally:
         clear(partial)
     try:
@@ -98,13 +98,6 @@ def _made(store: SqliteStore) -> str | None:
         # Then it lists more than it need, until the next time.
         return said
     return said
-
-
-def put(partial: str, path: str) -> None:
-    """A finished file takes its place, whole and on the disk."""
-    making.sync(partial)
-    os.rename(partial, path)
-    making.sync(os.path.dirname(path))
 
 
 def clear(path: str) -> None:
@@ -258,6 +251,8 @@ def write_mark(mark: str, first: bytes, rows: list[list[Any]]) -> None:
     with open(partial, "xb") as file:
         file.write(first)
         file.write("".join(f"{jsontext.encode(row)}\n" for row in rows).encode())
+    # An empty one in its place would know of nothing.
+    making.sync(partial)
     os.rename(partial, mark)
 
 

@@ -106,17 +106,26 @@ def _copy(connection: Connection, path: str, *, version: int, copies: str) -> No
         if os.path.lexists(unfinished):
             os.unlink(unfinished)
         connection.execute("vacuum into ?", (unfinished,))
-        sync(unfinished)
         name, number = f"{base}.db", 1
         while os.path.lexists(name):
             number += 1
             name = f"{base}-{number}.db"
-        os.rename(unfinished, name)
-        sync(copies)
+        put(unfinished, name)
     except OSError as error:
         reason = f"cannot be copied to {copies} before it is migrated"
         said = (error.strerror or str(error)).lower()
         raise DatabaseUnavailable(path, reason=f"{reason}: {said}") from error
+
+
+def put(partial: str, path: str) -> None:
+    """A finished file takes its place, whole and on the disk."""
+    directory = os.path.dirname(path)
+    sync(partial)
+    if not os.path.lexists(path):
+        # Its directory may be new as well.
+        sync(os.path.dirname(directory))
+    os.rename(partial, path)
+    sync(directory)
 
 
 def sync(path: str) -> None:

@@ -38,25 +38,24 @@ class _Line:
     """
 
     def __init__(self) -> None:
-        self._guard, self._busy = _thread.allocate_lock(), False
+        self._guard = _thread.allocate_lock()
+        self._holder: _thread.LockType | None = None
         self._waiting: list[_thread.LockType] = []
 
-    def enter(self, seconds: float, *, first: bool) -> bool:
-        """Whether one's turn has come in time; `first`: it comes before that of others."""
+    def enter(self, turn: _thread.LockType, seconds: float, *, first: bool) -> bool:
+        """Whether one's turn, a lock of one's own, has come in time; `first`: before others'."""
         with self._guard:
-            if not self._busy:
-                self._busy = True
+            if self._holder is None:
+                self._holder = turn
                 return True
-            turn = _thread.allocate_lock()
             turn.acquire()
             self._waiting.insert(0 if first else len(self._waiting), turn)
-        try:
-            came = turn.acquire(timeout=max(0, seconds))
-        except BaseException:
-            if not self._given_up(turn):
-                self.leave()
-            raise
-        return came or not self._given_up(turn)
+        return turn.acquire(timeout=max(0, seconds)) or not self._given_up(turn)
+
+    def withdraw(self, turn: _thread.LockType) -> None:
+        """Whoever was interrupted, wherever, has neither a place in line nor the turn itself."""
+        if not self._given_up(turn) and self._holder is turn:
+            self.leave()
 
     def _given_up(self, turn: _thread.LockType) -> bool:
         """Leave the line; not if one's turn has come just now."""
@@ -68,10 +67,9 @@ class _Line:
     def leave(self) -> None:
         """The next one's turn."""
         with self._guard:
-            if self._waiting:
-                self._waiting.pop(0).release()
-            else:
-                self._busy = False
+            self._holder = self._waiting.pop(0) if self._waiting else None
+            if self._holder is not None:
+                self._holder.release()
 
 
 class Queue:
@@ -89,13 +87,14 @@ class Queue:
 
     def enter(self, *, first: bool = False) -> None:
         """Wait for the lock; refuse if somebody, who is named, holds it for `busy_seconds`."""
-        begun = time.monotonic()
-        if not self._line.enter(self._busy_seconds, first=first):
-            raise self._refusal(f"process {os.getpid()}")
+        begun, turn = time.monotonic(), _thread.allocate_lock()
         try:
+            if not self._line.enter(turn, self._busy_seconds, first=first):
+                raise self._refusal(f"process {os.getpid()}")
             self._enter(begun)
         except BaseException:
-            self._line.leave()
+            self.leave()
+            self._line.withdraw(turn)
             raise
 
     def _enter(self, begun: float) -> None:

@@ -158,17 +158,20 @@ class Rescue:
         mode = self._mode()
         for path in (fresh, spare):
             os.chmod(path, mode)
-            making.sync(path)
+        making.sync(fresh)
         aside = self._made_aside()
         # The backup first: were the database lost again, the old one would give out once more
         # the attempts that are given out from now on.
         if os.path.lexists(self._backup):
             _keep(self._backup, os.path.join(aside, "backup.db"))
-        backup.put(spare, self._backup)
+            making.sync(aside)
+        making.put(spare, self._backup)
         # Without its database a log is refused; without its log, a database looks like one.
         for end in backup.COMPANIONS:
             if os.path.lexists(self._store.path + end):
                 _move(self._store.path + end, os.path.join(aside, f"state.db{end}"))
+                # What has gone must not come back beside what is put there next.
+                making.sync(os.path.dirname(self._store.path))
         _move(fresh, self._store.path)
         self._renew_mark(number)
         return aside
@@ -190,10 +193,12 @@ class Rescue:
         while True:
             try:
                 os.mkdir(name)
-                return name
+                break
             except FileExistsError:
                 number += 1
                 name = f"{base}-{number}"
+        making.sync(self._directory)
+        return name
 
     def _clear_workshop(self) -> None:
         if os.path.lexists(self._workshop):
@@ -224,6 +229,6 @@ def _move(old: str, new: str) -> None:
             raise
         partial = f"{new}-restoring"
         shutil.copy2(old, partial, follow_symlinks=False)
-        backup.put(partial, new)
+        making.put(partial, new)
         os.unlink(old)
     making.sync(os.path.dirname(new))
