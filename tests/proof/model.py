@@ -597,6 +597,15 @@ class Model:
         changed, self.archived = undo == self.archived, not undo
         return {"changed": changed, "plan_status": self.status()}
 
+    def prune(self, here: bool, done: bool) -> dict:
+        """What is dropped is brought back at once, so that nothing changes but the answer."""
+        unwanted = not here or (done and all(map(self.is_done, self.tops())))
+        return {"pruned": unwanted and not any(map(self.is_live, self.tops()))}
+
+    def recount(self) -> dict:
+        """No operation leaves a count that is wrong."""
+        return {"recounted": False}
+
     def init(self, text: str) -> dict:
         return {"already_initialized": True, "drift": text != self.text}
 
