@@ -57,7 +57,7 @@ def plans(draw) -> list[Part]:
     parts: list[Part] = []
     for _ in range(draw(st.integers(1, 3))):
         family: list[str] = []
-        for place in range(draw(st.sampled_from((1, 2, 3, 4)))):
+        for place in range(draw(st.sampled_from((1, 1, 2, 3, 4)))):
             anchor, before = f"step-{len(parts)}", [each.anchor for each in parts]
             needs = draw(st.lists(st.sampled_from(before), max_size=2)) if before else []
             needs += [family[-1]] if place > 1 and draw(st.booleans()) else []
@@ -84,8 +84,8 @@ def _something_is_done(self: "Machine") -> bool:
     return any(map(self.model.is_done, self.model.steps))
 
 
-def _something_is_parked(self: "Machine") -> bool:
-    return any(step["parked"] for step in self.model.steps.values())
+def _something_is_put_aside(self: "Machine") -> bool:
+    return any(map(self.model.is_put_aside, self.model.tops()))
 
 
 def _something_is_deferred(self: "Machine") -> bool:
@@ -101,7 +101,7 @@ class Machine(RuleBasedStateMachine):
     @initialize(
         parts=plans(),
         most=st.sampled_from((2, 5, 5)),
-        work=st.lists(st.sampled_from(("finish", "claim", "start", "defer", "park")), max_size=5),
+        work=st.lists(st.sampled_from(("finish", "claim", "start", "defer", "park")), max_size=6),
     )
     def begin(self, parts, most, work):
         self.room, self.editor = Room(), Editor(parts)
@@ -547,13 +547,23 @@ class Machine(RuleBasedStateMachine):
         if answer["pruned"]:
             assert self.before == before, "what was pruned came back otherwise"
 
-    @precondition(lambda self: _now_and_then(self) or _something_is_parked(self))
-    @rule(at=AT, parked=st.booleans(), attempt=TIMES, force=st.booleans(), lost=LOST)
-    def reconcile(self, at, parked, attempt, force, lost):
-        """Of any step; half of the time of one that is parked, if there is one."""
-        some = [a for a in self.model.tops() if self.model.steps[a]["parked"] and parked]
-        anchor = some[at % len(some)] if some else self.model.top_of(self.anchor(at))
+    @precondition(_now_and_then)
+    @rule(at=AT, attempt=TIMES, force=st.booleans(), lost=LOST)
+    def reconcile(self, at, attempt, force, lost):
+        anchor = self.model.top_of(self.anchor(at))
         self.call("reconcile", anchor=anchor, attempt=attempt, force=force, lost=lost)
+
+    @precondition(_something_is_put_aside)
+    @rule(at=AT, attempt=TIMES, lost=LOST)
+    def reconcile_parked(self, at, attempt, lost):
+        """Git has it, though nobody was to go on with it: about as often as of all others."""
+        some = [a for a in self.model.tops() if self.model.is_put_aside(a)]
+        # A substep that it completes is progress, and so no longer parked: mostly one without.
+        plain = [a for a in some if self.model.unfinished(a) == [a]]
+        some = plain if plain and at < 9 else some
+        anchor = some[at % len(some)]
+        self.call("reconcile", anchor=anchor, attempt=attempt, force=False, lost=lost)
+        self.tally["reconcile", "of a parked step"] += 1
 
     @precondition(_now_and_then)
     @rule(edits=EDITS, flags=st.sampled_from((FLAGS, FLAGS, ())), lost=LOST)

@@ -98,6 +98,10 @@ class Model:
         held = self.steps[top]["owner"] is not None
         return held and not self.is_lapsed(top) and not self.is_gone(top)
 
+    def is_put_aside(self, top: str) -> bool:
+        """Parked, and nobody's."""
+        return self.steps[top]["parked"] and self.steps[top]["owner"] is None
+
     def may_be_had(self, top: str) -> bool:
         """Whatever else is asked: neither completed, nor parked, nor blocked."""
         return not (self.is_done(top) or self.steps[top]["parked"] or self.waits_for(top))

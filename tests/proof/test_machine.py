@@ -4,14 +4,17 @@ Random plans and histories; `machine.py` has the rules, `model.py` what has to c
 The harness is shown to notice planted faults.
 """
 
+import __future__
+import inspect
 from collections import Counter
+from types import FunctionType
 
 import machine
 import pytest
 
 import leaks
 from tugtool.errors import TugError
-from tugtool.state import checklist, claiming, freeing, holding, record, ripple
+from tugtool.state import checklist, claiming, freeing, holding, reconciling, record, ripple
 from tugtool.store import sql
 
 RUNS, STEPS = 60, 40
@@ -46,6 +49,16 @@ def _told(tally: Counter) -> str:
     return "; ".join(words)
 
 
+def _without(function: FunctionType, clause: str) -> FunctionType:
+    """The function as it were without these words."""
+    source = inspect.getsource(function)
+    assert clause in source
+    space = dict(vars(inspect.getmodule(function)))
+    lazy = __future__.annotations.compiler_flag
+    exec(compile(source.replace(clause, ""), "a fault", "exec", flags=lazy), space)
+    return space[function.__name__]
+
+
 #: What is wrong -> where, and what stands there instead.
 FAULTS = {
     "the fence is gone": (record, "refuse_stale", lambda plan, top, attempt: None),
@@ -72,6 +85,14 @@ FAULTS = {
         sql.FREE_SUBSTEPS.replace("<> 'completed'", "= ''"),
     ),
     "dead processes hold on": (claiming, "_gone", lambda tx, plan: set()),
+    "a request is answered again when its claim has ended": (
+        *(sql, "REQUESTED"),
+        sql.REQUESTED.replace("select *", "select step_anchor, number, null as ended_at"),
+    ),
+    "a parked step was ready when git completes it": (
+        *(reconciling, "_complete"),
+        _without(reconciling._complete, ' and now["parked_at"] is None'),
+    ),
 }
 
 
