@@ -4,10 +4,7 @@ Random plans and histories; `machine.py` has the rules, `model.py` what has to c
 The harness is shown to notice planted faults.
 """
 
-import __future__
-import inspect
 from collections import Counter
-from types import FunctionType
 
 import machine
 import pytest
@@ -49,16 +46,6 @@ def _told(tally: Counter) -> str:
     return "; ".join(words)
 
 
-def _without(function: FunctionType, clause: str) -> FunctionType:
-    """The function as it were without these words."""
-    source = inspect.getsource(function)
-    assert clause in source
-    space = dict(vars(inspect.getmodule(function)))
-    lazy = __future__.annotations.compiler_flag
-    exec(compile(source.replace(clause, ""), "a fault", "exec", flags=lazy), space)
-    return space[function.__name__]
-
-
 #: What is wrong -> where, and what stands there instead.
 FAULTS = {
     "the fence is gone": (record, "refuse_stale", lambda plan, top, attempt: None),
@@ -91,7 +78,7 @@ FAULTS = {
     ),
     "a parked step was ready when git completes it": (
         *(reconciling, "_complete"),
-        _without(reconciling._complete, ' and now["parked_at"] is None'),
+        leaks.rewritten(reconciling._complete, ' and now["parked_at"] is None'),
     ),
 }
 
