@@ -4,7 +4,9 @@ After every rule both must say the same: whether it was refused and with which c
 answer holds, and what every step, item and attempt looks like afterwards.
 """
 
+import copy
 import shutil
+import sqlite3
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -115,6 +117,9 @@ class Machine(RuleBasedStateMachine):
         self.model = Model(parts, text, self.room, most)
         #: What was answered: operation, its words, and the step and attempt that it was for.
         self.sent: list[tuple[str, dict, str, int]] = []
+        #: A copy of the database, and what it holds: the model, its text, its last event.
+        self.spare = str(self.home / "spare.db")
+        self.copied: tuple[Model, list[Part], int] | None = None
         #: Step -> attempts whose writes counted, in their order.
         self.counted: dict[str, list[int]] = {}
         self.before = self.dump()
@@ -537,6 +542,35 @@ class Machine(RuleBasedStateMachine):
             self.call("archive", undo=what == "undo", lost=lost)
         else:
             self.call("pause", paused=what == "pause", lost=lost)
+
+    @precondition(_now_and_then)
+    @rule(back=st.sampled_from((True, True, False)))
+    def copy_or_restore(self, back):
+        """A copy of all there is; or it takes the place of all, and what came since is void."""
+        if not back or self.copied is None:
+            self.back_up()
+            return
+        kept, parts, reached = self.copied
+        self.model, self.editor.parts = copy.deepcopy(kept), list(parts)
+        self.model.room = self.room
+        # So many events have come since, and so many claims at most.
+        raised = ((self._reached() - reached) // 100 + 1) * 100
+        self.before["events"] = []
+        self.call("restore", source=self.spare, raised=raised)
+
+    def back_up(self) -> None:
+        source, target = (sqlite3.connect(path) for path in (self.lab.url[9:], self.spare))
+        source.backup(target)
+        source.close()
+        target.close()
+        self.model.room = None
+        self.copied = copy.deepcopy(self.model), list(self.editor.parts), self._reached()
+        self.model.room = self.room
+        self.tally["copy", "done"] += 1
+        self.turn += 1
+
+    def _reached(self) -> int:
+        return self.lab.rows("select seq from sqlite_sequence where name = 'events'")[0]["seq"]
 
     @precondition(_now_and_then)
     @rule(here=st.sampled_from((False, False, True)), done=st.booleans())

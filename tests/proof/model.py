@@ -53,6 +53,8 @@ class Model:
         #: Step -> number -> attempt; and of steps that were dropped the highest number.
         self.attempts: dict[str, dict[int, dict]] = {anchor: {} for anchor in self.steps}
         self.fences: dict[str, int] = {}
+        #: What a step that nothing is known of begins after.
+        self.least = 0
         self.artifacts = dict.fromkeys(self.steps, 0)
         self.paused = self.archived = False
 
@@ -609,6 +611,22 @@ class Model:
     def recount(self) -> dict:
         """No operation leaves a count that is wrong."""
         return {"recounted": False}
+
+    def restore(self, source: str, raised: int) -> dict:
+        """This is what the copy holds: nobody has anything, and no number comes again."""
+        held = [top for top in self.tops() if self.steps[top]["owner"] is not None]
+        for top in held:
+            self.end_attempt(top, "reset")
+            for each in self.unfinished(top):
+                for item in self.steps[each]["items"].values():
+                    if item["status"] == "in_progress":
+                        item.update(blank(item["text"]))
+                self.steps[each].update(status="pending", owner=None, until=None, started=False)
+        for top in self.tops():
+            self.steps[top]["attempt"] += raised
+        self.fences = {anchor: number + raised for anchor, number in self.fences.items()}
+        self.least += raised
+        return {"restored": True, "ended": held}
 
     def init(self, text: str) -> dict:
         return {"already_initialized": True, "drift": text != self.text}

@@ -12,6 +12,7 @@ from tugtool import state
 from tugtool.plan import fingerprint, parser
 from tugtool.state.record import PlanCopy
 from tugtool.state.verifying import Finding
+from tugtool.store import open_store
 
 #: Memory, if there is any to write files to: nothing here is about disks.
 SHELF = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -130,6 +131,15 @@ class Driver:
                     back = state.import_(lab.store, file)
                 assert (back["recounted"], back["renumbered"]) == ([], False)
         return {**answer, "pruned": bool(answer["pruned"])}
+
+    @staticmethod
+    def restore(lab: Lab, source: str, raised: int) -> dict:
+        lab.store.close()
+        store = open_store(lab.url, clock=lab.clock, copies=f"{source}.copies")
+        answer = state.restore(store, source=source)
+        store.close()
+        ended = [each["step_anchor"] for each in answer["claims_ended"]]
+        return {**answer, "ended": ended}
 
     @staticmethod
     def recount(lab: Lab) -> dict:
