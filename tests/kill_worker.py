@@ -1,6 +1,7 @@
 """A worker that claims a step and makes a mess of its worktree until somebody kills it.
 
-`python kill_worker.py '{"worktree": ..., "number": 7, "seed": 1, "life": 5, "steps": 40}'`. It
+`python kill_worker.py '{"worktree": ..., "number": 7, "seed": 1, "life": 5, "steps": 40, "named":
+true}'`: with its process id, or without and under a lease that is over at once. It
 prints one line for each thing that it did. What it makes is its own: nothing that an earlier
 worker left in the same worktree is written over.
 """
@@ -98,8 +99,8 @@ class Worker:
             words = ("commit", "--plan", "work", "--step", self.step, "--message", "half")
             quiet(*words, "--json", "-C", str(self.top))
 
-    def run(self, steps: int) -> None:
-        self.step = claimed(self.top)
+    def run(self, steps: int, *, named: bool) -> None:
+        self.step = claimed(self.top, named=named)
         say("claimed", self.step)
         deeds = [
             *(self.untracked, self.changed, self.deleted, self.linked, self.executable),
@@ -120,12 +121,12 @@ def quiet(*words: str) -> None:
     sys.stdout = keep
 
 
-def claimed(top: Path) -> str:
+def claimed(top: Path, *, named: bool) -> str:
     from io import StringIO
 
     keep, sys.stdout = sys.stdout, StringIO()
-    words = ["state", "claim", "work", "--holder-pid", str(os.getpid()), "--json", "-C", str(top)]
-    main(words)
+    how = ["--holder-pid", str(os.getpid())] if named else ["--lease-duration", "0.001"]
+    main(["state", "claim", "work", *how, "--json", "-C", str(top)])
     answer, sys.stdout = sys.stdout.getvalue(), keep
     return json.loads(answer)["data"]["anchor"]
 
@@ -136,6 +137,7 @@ def say(*words: str) -> None:
 
 if __name__ == "__main__":
     told = json.loads(sys.argv[1])
-    Worker(told["worktree"], told["number"], told["seed"], told["life"]).run(told["steps"])
+    worker = Worker(told["worktree"], told["number"], told["seed"], told["life"])
+    worker.run(told["steps"], named=told["named"])
     say("idle")
     sys.stdin.read()

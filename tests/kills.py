@@ -13,9 +13,12 @@ import signal
 import stat
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 from conftest import git
+from racing import until
+from tugtool import clock
 from worktree_fixtures import Yard, fsck, process
 
 SCRIPT = str(Path(__file__).with_name("kill_worker.py"))
@@ -36,8 +39,10 @@ class Lost(AssertionError):
 class Remains:
     """What lay in a worktree when its worker was killed."""
 
-    def __init__(self, path: Path, step: str, attempt: int) -> None:
+    def __init__(self, path: Path, step: str, attempt: int, *, named: bool) -> None:
         self.path, self.step, self.attempt = path, step, attempt
+        #: Whether its process was known to be its holder; else it has its lease only.
+        self.named = named
         self.files, self.blobs = _inventory(path)
         self.commit = git("rev-parse", "HEAD", cwd=path).strip()
         dirty = git("status", "--porcelain", "-z", "--untracked-files=all", cwd=path)
@@ -70,12 +75,18 @@ def _blob(path: Path) -> tuple[str, str]:
 class Kills:
     """A repository, workers that die in it, and what is done about them."""
 
-    def __init__(self, yard: Yard, seed: int, *, crashes: bool = True) -> None:
-        self.yard, self.random, self.crashes = yard, random.Random(seed), crashes
+    def __init__(
+        self, yard: Yard, seed: int, *, crashes: float = 0.3, points: tuple[str, ...] = POINTS
+    ) -> None:
+        self.yard, self.random = yard, random.Random(seed)
+        #: How many of the commands are killed, and where.
+        self.crashes, self.points = crashes, points
         self.killed = 0
         self.remains: list[Remains] = []
         self.told: dict[str, int] = {}
-        self.rescuers = 0
+        #: How often the steps that others claimed had been held until then.
+        self.ended: Counter = Counter()
+        self.rescuers = self.late = 0
         #: What was done, for whoever has to find out why.
         self.story: list[str] = []
 
@@ -91,7 +102,7 @@ class Kills:
         repo.git("checkout", "--quiet", "main")
 
     def run(self, kills: int) -> None:
-        deeds = (self.reclaim, self.reset, self.release, self.remove, self.cleanup, self.vanish)
+        deeds = (*[self.reclaim] * 3, self.reset, self.release, self.remove, self.cleanup, self.vanish)
         for _ in range(kills):
             self.kill()
             for _ in range(self.random.randint(1, 3)):
@@ -117,7 +128,7 @@ class Kills:
             self.goes_on(path)
         inner, outer = os.pipe()
         told = {"worktree": str(path), "number": self.killed, "life": outer, "steps": 40}
-        told["seed"] = self.random.getrandbits(32)
+        told |= {"seed": self.random.getrandbits(32), "named": self.random.random() < 0.5}
         worker = subprocess.Popen(
             [sys.executable, SCRIPT, json.dumps(told)],
             stdin=subprocess.PIPE,
@@ -140,7 +151,12 @@ class Kills:
         self.killed += 1
         step = first[1].decode()
         self.story.append(f"killed {told} on {step}")
-        self.remains.append(Remains(path, step, self._attempt(step)))
+        row = self._step(step)
+        if not told["named"]:
+            # A millisecond after its last sign of life: that is over by now, or soon.
+            lease = row["lease_expires_at"] or ""
+            until(lambda: clock.text(clock.system_milliseconds()) > lease)
+        self.remains.append(Remains(path, step, row["attempt"], named=told["named"]))
 
     def goes_on(self, path: Path) -> None:
         """A worker that goes on in a worktree may stage anew what was staged in it."""
@@ -148,23 +164,37 @@ class Kills:
             if each.path == path and not each.gone:
                 each.blobs = {blob for _, _, blob in each.files}
 
-    def _attempt(self, step: str) -> int:
-        rows = self.yard.rows(f"select attempt from steps where anchor = '{step}'")
-        return rows[0]["attempt"]
+    def _step(self, step: str) -> dict:
+        return self.yard.rows(f"select * from steps where anchor = '{step}'")[0]
 
     # -- what is done about it ---------------------------------------------------------
 
-    def do(self, *words: object) -> dict | None:
-        """Run a command; now and then it is killed first. Its data, or None if it refused."""
-        crash = self.crashes and self.random.random() < 0.3
+    def do(self, *words: object, dead: Remains | None = None) -> dict | None:
+        """Run a command; now and then it is killed first. Its data, or None if it refused.
+
+        `dead` is who loses its step by it, and is not as dead as it seems now and then.
+        """
+        crash = self.random.random() < self.crashes
         if crash:
-            point = self.random.choice(POINTS)
+            likely = self.points[:3] if dead is not None else ()
+            point = self.random.choice((*likely, *self.points))
             killed = process(self.yard.root, *words, TUGCODE_CRASH_AT=point)
             killed.communicate()
             self.story.append(f"{words} at {point}: {killed.returncode}")
+            if dead is not None and self.random.random() < 0.7:
+                self.works_on(dead)
         done = self.yard.run(*words)
         self.story.append(f"{words}: {done.out.strip()[:400]}")
         return None if done.status else {**done.data, "after_crash": crash}
+
+    def works_on(self, dead: Remains) -> None:
+        """Somebody still writes where it had to be saved, and was not, or not to the end."""
+        where = f"step_anchor = '{dead.step}' and number = {dead.attempt}"
+        if dead.path.exists() and self.yard.rows(f"select * from unsaved where {where}"):
+            self.late += 1
+            (dead.path / f"late {self.late}").write_text(f"later work {self.late}\n")
+            files, blobs = _inventory(dead.path)
+            dead.dirty, dead.files, dead.blobs = True, files, dead.blobs | blobs
 
     def held(self) -> Remains | None:
         """Some worktree whose dead worker still holds its step."""
@@ -179,8 +209,11 @@ class Kills:
             return False
         self.rescuers += 1
         name = f".tugtree/rescuer-{self.rescuers}"
-        answer = self.do("state", "claim", "work", "--step", dead.step, "--worktree", name)
+        words = ("state", "claim", "work", "--step", dead.step, "--worktree", name)
+        answer = self.do(*words, dead=dead)
         assert answer is not None
+        self.ended[self.end_of(dead)["outcome"]] += 1
+        assert self.end_of(dead)["outcome"] == ("dead" if dead.named else "expired")
         self.was_taken(dead, answer)
         if not answer["after_crash"]:
             assert answer["salvage_ref"] == answer["previous_attempt"]["salvage_ref"]
@@ -198,7 +231,7 @@ class Kills:
         if dead is None:
             return False
         first, second, plan, *more = words
-        answer = self.do(first, second, plan, dead.step, *more)
+        answer = self.do(first, second, plan, dead.step, *more, dead=dead)
         if answer is None:
             # Killed after it had released the step: a claim saves what is left.
             answer = {**self.yard.ok("state", "claim", "work"), "after_crash": True}
@@ -209,17 +242,18 @@ class Kills:
     def was_taken(self, dead: Remains, answer: dict) -> None:
         """Somebody has the step now: the work is under the ref that the attempt names."""
         dead.taken = True
-        where = f"step_anchor = '{dead.step}' and number = {dead.attempt}"
-        ref = self.yard.rows(f"select salvage_ref from attempts where {where}")[0]["salvage_ref"]
-        if not answer["after_crash"] and answer.get("anchor") == dead.step:
-            assert answer["salvage_ref"] == ref
-        if not dead.dirty:
-            return
-        if ref is None:
+        ref = self.end_of(dead)["salvage_ref"]
+        if dead.dirty and ref is None:
             raise Lost(f"nothing was saved of {dead.path}")
-        missing = dead.files - self.tree(ref)
+        missing = dead.files - self.tree(ref) if dead.dirty else None
         if missing:
             raise Lost(f"{ref} lacks {sorted(missing)[:3]}")
+        if not answer["after_crash"] and answer.get("anchor") == dead.step:
+            assert answer["salvage_ref"] == ref
+
+    def end_of(self, dead: Remains) -> dict:
+        where = f"step_anchor = '{dead.step}' and number = {dead.attempt}"
+        return self.yard.rows(f"select * from attempts where {where}")[0]
 
     def tree(self, ref: str) -> set[tuple]:
         if ref not in self.yard.refs():
@@ -279,11 +313,23 @@ class Kills:
         for tree in trees[1:]:
             if (Path(tree) / ".git").exists():
                 there |= _inventory(Path(tree))[1]
+        self.check_taken()
         for each in self.remains:
             missing = (each.blobs | {each.commit}) - there
             if missing:
                 names = [name for name, _, blob in each.files if blob in missing]
                 raise Lost(f"{each.path} ({each.step}, attempt {each.attempt}): {names or missing}")
+
+    def check_taken(self) -> None:
+        """Also the next worker, in a worktree of its own, may have taken a step from the dead."""
+        rows = self.yard.rows("select * from attempts")
+        known = {(row["step_anchor"], row["number"]): row for row in rows}
+        for each in self.remains:
+            row, then = (known.get((each.step, each.attempt + n)) for n in (0, 1))
+            others = then is not None and then["worktree"] != str(each.path)
+            if others and row["outcome"] in ("dead", "expired") and not each.taken:
+                self.ended[row["outcome"]] += 1
+                self.was_taken(each, {"after_crash": True})
 
     def _worktrees(self) -> list[str]:
         return self.yard.repo.git("worktree", "list", "--porcelain").splitlines()

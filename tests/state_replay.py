@@ -58,6 +58,10 @@ class Replay:
         handler = getattr(self, f"_{event['kind']}", None)
         if handler is not None:
             handler(event["step_anchor"], event, detail)
+        if event["step_anchor"] in self.steps:
+            # Also what people do, and what git proves: the step's number, not whoever did the work.
+            at = self.top(event["step_anchor"])["attempt"]
+            assert event["attempt"] == at, f"{event['kind']} as attempt {event['attempt']}, not {at}"
 
     def top(self, anchor: str) -> dict:
         return self.steps[self.parent[anchor] or anchor]

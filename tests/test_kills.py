@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+import leaks
 from conftest import Repo
 from kills import Kills, Lost
 from tugtool import git as git_module
 from tugtool import salvage, salvaging
+from tugtool.state import claiming
 from worktree_fixtures import IDENTITY, Yard
 
 #: In one repository; so many only where there is the time for it.
@@ -46,7 +48,9 @@ def test_whatever_killed_workers_left_is_reachable_whatever_is_done_next(tugcode
         dirty = sum(each.dirty for each in kills.remains)
         blobs = len(set().union(*(each.blobs for each in kills.remains)))
         saved = len([ref for ref in kills.yard.refs() if "salvage" in ref])
-        spell.tell(f"{kills.killed} killed, {dirty} dirty, {blobs} blobs, {saved} salvage refs")
+        ends = ", ".join(f"{number} {how}" for how, number in kills.ended.items())
+        told = f"{kills.killed} killed, {dirty} dirty, {blobs} blobs, {saved} salvage refs"
+        spell.tell(f"{told}; claimed from {ends or 'nobody'}; worked on {kills.late} times")
         assert dirty
 
 
@@ -55,17 +59,33 @@ def _without_untracked(copy: salvage.Copy) -> str:
     return git_module.run("write-tree", cwd=copy.worktree, index=copy.path).strip()
 
 
+OTHERS = 'if step["claimed_by"] != request.owner'
+SAME = "if salvage.saved_tree(repo.root, ref) == salvage.tree_of(path):"
 FAULTS = {
     "untracked files left out": (salvage.Copy, "whole", _without_untracked),
     "saving skipped": (salvaging, "_is_dirty", lambda path: False),
     "what was staged left out": (salvage.Copy, "staged", lambda copy: None),
     "removed without saving": (salvage, "save", lambda worktree, **how: None),
+    "nothing saved of whose lease ran out": (
+        *(claiming, "_take"),
+        leaks.rewritten(claiming._take, OTHERS, f"{OTHERS} and not expired"),
+    ),
+    "what was begun to be saved counts as saved": (
+        *(salvaging, "_keep"),
+        leaks.rewritten(salvaging._keep, SAME, "if True:"),
+    ),
 }
+
+
+#: What only comes of a command that was killed, and where.
+KILLED_AT = {"what was begun to be saved counts as saved": ("salvage.saved",)}
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_proof_notices_a_fault(tugcode, tmp_path, monkeypatch, fault):
     monkeypatch.setattr(*FAULTS[fault])
-    kills = Kills(_yard(tmp_path / "repo", tugcode, 40), 1, crashes=False)
+    points = KILLED_AT.get(fault, ())
+    yard = _yard(tmp_path / "repo", tugcode, 40)
+    kills = Kills(yard, 1, crashes=1 if points else 0, points=points)
     with pytest.raises(Lost):
         kills.run(40)

@@ -1,6 +1,7 @@
 """Leases, clocks, and holders that are provably gone."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -189,6 +190,18 @@ def test_a_killed_holder_that_nobody_has_reaped_yet_is_gone_too(lab, process):
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # dead, and still a zombie
     assert lab.claim("blue", "step-1")["claimed"] is True
+
+
+def test_a_holder_that_is_stopped_lives_and_keeps_its_step(lab, process):
+    lab = lab("1 t")
+    lab.claim(holder_pid=process.pid)
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+    assert lab.claim("blue")["claimed"] is False
+    assert (lab.ready()["claimed_steps"], lab.ready()["expired_claims"]) == (["step-1"], [])
+    with lab.refuses("E053"):
+        lab.claim("blue", "step-1")
+    process.send_signal(signal.SIGCONT)
 
 
 def test_a_dead_holder_s_step_counts_among_those_that_remain_ready(lab, process):

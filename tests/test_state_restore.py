@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from racing import Crew, prepared
+from state_fixtures import markdown
 from state_replay import INVARIANTS
 from tugtool import state
 from tugtool.state import restoring
@@ -118,6 +119,31 @@ def test_a_claim_after_a_restore_tells_of_the_last_attempt_there_was(lab, tmp_pa
     assert again["previous_attempt"] == got["previous_attempt"]
     lab.clock.advance(7201)
     assert lab.claim("red")["previous_attempt"]["number"] == 102
+    for holds in INVARIANTS:
+        holds(lab)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_no_attempt_at_a_step_that_the_copy_lacks_is_given_out_again(lab, tmp_path, known):
+    """Added since the backup; or dropped before it, at its first attempt, and brought back since."""
+    one, two = markdown("1 t"), markdown("1 t", "2 t")
+    lab = lab("1 t", "2 t") if known else lab("1 t")
+    lab.store.close()
+    lab.store = open_store(lab.url, clock=lab.clock, copies=str(tmp_path / "copies"))
+    if known:
+        lab.claim("red", "step-2")
+        lab.revise(one, "drop_claimed")
+    assert lab.store.back_up() is None
+    lab.revise(two)
+    given = lab.claim("red", "step-2")["attempt"]
+    lab.store.close()
+    for end in COMPANIONS:
+        (tmp_path / f"state.db{end}").unlink(missing_ok=True)
+    state.restore(lab.store, actor="person")
+    lab.revise(two)
+    assert lab.claim("red", "step-2")["attempt"] > given
+    with lab.refuses("E060"):
+        lab.start("step-2", attempt=given)
     for holds in INVARIANTS:
         holds(lab)
 

@@ -182,4 +182,5 @@ class Commands:
     def counts(self) -> Counter:
         codes = Counter(entry.get("refused") for entry in self.entries)
         superseded = {"answered": self.done, "refused as superseded": codes["E060"]}
-        return Counter({"kills": self.kills, "stops": self.stops, **superseded})
+        done = {"kills": self.kills, "stops": self.stops, "claims": len(self.claims)}
+        return Counter({**done, **superseded})

@@ -1,7 +1,7 @@
 """Faults to plant in a process that works on a plan: each breaks a promise now and then."""
 
-from tugtool import state
-from tugtool.state import record
+from tugtool import holder, state
+from tugtool.state import claiming, record
 from tugtool.store import sql
 from tugtool.store.sqlite import SqliteStore
 from tugtool.store.transaction import SqliteTransaction
@@ -59,9 +59,31 @@ def lost_count() -> None:
     sql.SHIFT_OPEN_DEPS = sql.SHIFT_OPEN_DEPS.replace("open_deps + :by", "open_deps + 0 * :by")
 
 
+def stopped_is_gone() -> None:
+    """A process that is stopped for a while is taken for dead."""
+    start_time = holder.start_time
+
+    def of_running(pid: int) -> str | None:
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                stopped = file.read().rpartition(b")")[2].split()[0] == b"T"
+        except OSError:
+            return None
+        return None if stopped else start_time(pid)
+
+    holder.start_time = of_running
+
+
+def dead_hold_on() -> None:
+    """Whoever was killed keeps its step until its lease has run out."""
+    claiming._gone = lambda tx, plan: set()
+
+
 FAULTS = {
     "no fence": no_fence,
     "early answer": early_answer,
     "claim without a transaction": claim_without_transaction,
     "lost count": lost_count,
+    "stopped is gone": stopped_is_gone,
+    "the dead hold on": dead_hold_on,
 }

@@ -22,6 +22,8 @@ OWNERS = ("start", "heartbeat", "update", "artifact", "complete")
 #: Of which there is an event exactly when somebody has asked for it.
 ASKED_FOR = ("artifact", "complete", "release", "update")
 PEOPLE = ("reset", "reset_substep", "reopen")
+#: A claim that was never made.
+NOBODY = {"named": False}
 
 
 def judged(lab: Lab, home: dict, items: dict, entries: list[dict]) -> Iterator[str]:
@@ -41,6 +43,11 @@ def judged(lab: Lab, home: dict, items: dict, entries: list[dict]) -> Iterator[s
     yield from unkept(events, entries, home)
     yield from unfenced(entries, home)
     yield from unlike(entries)
+    ends = {(row["step_anchor"], row["number"]): row["outcome"] for row in lab.rows(sql.ATTEMPTS)}
+    yield from taken_alive(ends, entries)
+    free = {row["anchor"] for row in lab.rows(sql.STEPS)}
+    free -= {home[edge["step_anchor"]] for edge in lab.rows(sql.DEPS)}
+    yield from kept_by_the_dead(free, ends, entries)
 
 
 def damage(lab: Lab) -> list[dict]:
@@ -214,3 +221,57 @@ def unlike(entries: list[dict]) -> Iterator[str]:
             if claim in given:
                 yield f"handed out twice: {claim}"
             given.add(claim)
+
+
+def _claims(entries: list[dict]) -> dict[tuple[str, int], dict]:
+    """Step and attempt -> the claim that was answered with it first."""
+    answered = [entry for entry in entries if entry.get("said", {}).get("claimed")]
+    first = [entry for entry in answered if not entry["said"]["replayed"] and "life" in entry]
+    return {(entry["said"]["anchor"], entry["said"]["attempt"]): entry for entry in first}
+
+
+def taken_alive(ends: dict[tuple, str | None], entries: list[dict]) -> Iterator[str]:
+    """Whoever was taken for dead before somebody killed it: it may have been stopped."""
+    claims = _claims(entries)
+    struck = {entry["died"]: entry["struck"] for entry in entries if "died" in entry}
+    for (step, number), outcome in ends.items():
+        first, second = claims.get((step, number)), claims.get((step, number + 1))
+        if outcome != "dead" or first is None:
+            continue
+        if not first["named"]:
+            yield f"taken for dead, and nobody knew its process: {first}"
+        elif second is not None and second["ended"] < struck[first["life"]]:
+            yield f"taken for dead while it lived: {first}, by {second}"
+
+
+def kept_by_the_dead(
+    free: set[str], ends: dict[tuple, str | None], entries: list[dict]
+) -> Iterator[str]:
+    """Steps that nobody could have, because of somebody who was dead for sure by then.
+
+    `free` are those that wait for nothing. Only where the attempt is known that was the newest
+    all the time: it had been answered before somebody asked, and the next came later, if at all.
+    """
+    claims = _claims(entries)
+    reaped = {entry["died"]: entry["reaped"] for entry in entries if "died" in entry}
+    numbers: dict[str, list[int]] = {}
+    for step, number in claims:
+        numbers.setdefault(step, []).append(number)
+    for entry in entries:
+        for step in _denied(entry) & free & numbers.keys():
+            before = [n for n in numbers[step] if claims[step, n]["ended"] < entry["began"]]
+            number = max(before, default=0)
+            holder, then = claims.get((step, number), NOBODY), claims.get((step, number + 1))
+            later = then["began"] > entry["ended"] if then else (step, number + 1) not in ends
+            if later and holder["named"] and reaped[holder["life"]] < entry["began"]:
+                yield f"kept by the dead: {holder}, for {entry}"
+
+
+def _denied(entry: dict) -> set[str]:
+    """The steps that a claim did not get because others held them."""
+    if entry.get("op") != "claim" or "ended" not in entry:
+        return set()
+    if entry.get("refused") == "E053" and entry["step"] is not None:
+        return {entry["step"]}
+    said = entry.get("said", {})
+    return set(said["held"]) if said.get("reason") == "no_ready_steps" and "held" in said else set()

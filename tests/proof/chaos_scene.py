@@ -103,4 +103,14 @@ class Scene:
             counts["claims"] += bool(entry.get("said", {}).get("claimed"))
             counts["answered"] += "said" in entry
             counts["refused as superseded"] += entry.get("refused") == "E060"
-        return counts
+            counts["claims with a process"] += bool(
+                entry.get("said", {}).get("claimed") and entry.get("named")
+            )
+        try:
+            ends = self.found.rows("select outcome, count(*) as n from attempts group by outcome")
+        finally:
+            self.found.store.close()
+        number = {row["outcome"]: row["n"] for row in ends}
+        return counts + Counter(
+            {"taken over as dead": number.get("dead", 0), "as expired": number.get("expired", 0)}
+        )

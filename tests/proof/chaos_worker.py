@@ -23,8 +23,11 @@ from tugtool.state.record import PlanCopy
 from tugtool.store import open_store
 
 LEASE_SECONDS = 0.04
+#: Of whoever says which process it is: only its death ends that, or somebody who forces it.
+LONG_LEASE_SECONDS = 3600
 #: Fewer than workers: where two share a worktree, only the attempt says who may write.
 WORKTREES = 3
+APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 #: What a log's end is looked through for, by whoever takes a place over.
 TAIL_BYTES = 1 << 14
 STATUSES = ("open", "in_progress", "completed", "completed", "completed", "deferred")
@@ -44,7 +47,7 @@ class Worker:
 
     def __init__(self, told: dict, place: int, life: int) -> None:
         self.told, self.plan, self.steps = told, told["plan"], told["steps"]
-        self.name = f"{told['bout']}.{place}.{life}"
+        self.name = _name(told, place, life)
         self.random = random.Random(f"{told['seed']} {self.name}")
         self.owner = f"wt-{place % WORKTREES}"
         self.store = open_store(told["url"], busy_seconds=60, copies=told["copies"])
@@ -53,7 +56,7 @@ class Worker:
         log = os.path.join(told["logs"], str(place))
         #: Claims and requests of this place, from before this life too.
         self.claims, self.requests = _remembered(log)
-        self.log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self.log = os.open(log, APPEND)
         # Whoever was killed while writing has left half a line.
         os.write(self.log, b"\n")
 
@@ -72,6 +75,7 @@ class Worker:
         """Carry one operation out; its answer, empty if it was refused."""
         act = OPERATIONS[op]
         entry = {"op": op, "step": step, "attempt": attempt, "owner": self.owner, **how}
+        entry["life"] = self.name
         entry["began"] = time.monotonic_ns()
         self.write(**entry)
         answer: dict = {}
@@ -98,7 +102,7 @@ class Worker:
         """Claim a step and work on it; now and then the answer is taken for lost."""
         request = self.fresh() if self.chance(40) else None
         step = self.random.choice(list(self.steps)) if self.chance(30) else None
-        how = {"request": request, "force": self.chance(10)}
+        how = {"request": request, "force": self.chance(10), "named": self.chance(45)}
         answer = self.do("claim", step, **how)
         while request is not None and self.chance(40):
             answer = self.do("claim", step, **how)
@@ -136,7 +140,7 @@ class Worker:
         """Repeat a request of this place, perhaps one whose answer a dead worker never got."""
         if self.requests:
             request = self.random.choice(self.requests[-5:])
-            self.do("claim", None, request=request, force=False)
+            self.do("claim", None, request=request, force=False, named=False)
 
     def be_a_person(self) -> None:
         """Take a step from whoever has it, or undo one that is done: so it never runs dry."""
@@ -150,12 +154,29 @@ class Worker:
         # Its lease runs out meanwhile; nothing depends on whether it does.
         time.sleep(LEASE_SECONDS * 2 * self.random.random())
 
+    def doze(self) -> None:
+        """Take all that can be had, and stop: nobody is in the middle of anything meanwhile."""
+        self.owner = "sleeper"
+        for step in self.steps:
+            self.do("claim", step, request=None, force=True, named=True)
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    def inherit(self) -> None:
+        """Ask for every step, as somebody who never had any."""
+        self.owner = "heir"
+        for step in self.steps:
+            self.do("claim", step, request=None, force=False, named=False)
+
     # -- the operations ----------------------------------------------------------------
 
-    def claim(self, step: str | None, attempt: None, *, request: str | None, force: bool) -> dict:
-        how = {"lease_seconds": LEASE_SECONDS, "max_attempts": 10**6}
+    def claim(
+        self, step: str | None, attempt: None, *, request: str | None, force: bool, named: bool
+    ) -> dict:
+        how = {"lease_seconds": LONG_LEASE_SECONDS if named else LEASE_SECONDS}
+        how |= {"holder_pid": os.getpid() if named else None, "max_attempts": 10**6}
         asked = Request(self.owner, request_id=request, force=force, **how)
-        return state.claim(self.store, self.plan, asked, copy=self.copy, step=step)
+        answer = state.claim(self.store, self.plan, asked, copy=self.copy, step=step)
+        return {**answer, "held": [each["anchor"] for each in answer.get("held_steps", ())]}
 
     def start(self, step: str, attempt: int) -> dict:
         return state.start(self.store, self.plan, step, owner=self.owner, attempt=attempt)
@@ -207,7 +228,10 @@ OPERATIONS: dict[str, Callable[..., dict]] = {
     name: getattr(Worker, name) for name in ("claim", *CHANGES, "reset", "reopen")
 }
 #: What is written down of an answer.
-SAID = ("anchor", "attempt", "claimed", "replayed", "reclaimed", "already_completed", "reset")
+SAID = (
+    *("anchor", "attempt", "claimed", "replayed", "reclaimed", "already_completed", "reset"),
+    *("reason", "held"),
+)
 
 
 def _remembered(log: str) -> tuple[list[tuple[str, int]], list[str]]:
@@ -233,6 +257,11 @@ def parsed(line: bytes) -> dict:
     return entry if isinstance(entry, dict) else {}
 
 
+def _name(told: dict, place: int, life: int) -> str:
+    """What a worker is called in the logs: no other ever is."""
+    return f"{told['bout']}.{place}.{life}"
+
+
 # -- the killer ------------------------------------------------------------------------
 
 
@@ -242,9 +271,11 @@ class Killer:
     def __init__(self, told: dict) -> None:
         self.told, self.random = told, random.Random(f"{told['seed']} {told['bout']}")
         self.lives = self.kills = self.stops = 0
-        self.crew: dict[int, int] = {}
+        #: Place -> the process that has it, and its name.
+        self.crew: dict[int, tuple[int, str]] = {}
         #: Place -> when its worker, which is stopped, may go on.
         self.stopped: dict[int, float] = {}
+        self.log = os.open(os.path.join(told["logs"], "deaths"), APPEND)
 
     def run(self) -> None:
         try:
@@ -259,6 +290,18 @@ class Killer:
         finally:
             for place in list(self.crew):
                 self.end(place)
+        self.bequeath()
+
+    def bequeath(self) -> None:
+        """Who is stopped has no heirs, and who is killed has them at once."""
+        last = self.told["workers"]
+        self.fork(last, Worker.doze)
+        assert os.WIFSTOPPED(os.waitpid(self.crew[last][0], os.WUNTRACED)[1])
+        for _ in range(2):
+            self.fork(last + 1, Worker.inherit)
+            os.waitpid(self.crew.pop(last + 1)[0], 0)
+            if last in self.crew:
+                self.end(last)
 
     def strike(self, place: int) -> None:
         roll = self.random.random()
@@ -267,32 +310,35 @@ class Killer:
             self.kills += 1
             self.fork(place)
         elif roll < 0.7:
-            os.kill(self.crew[place], signal.SIGSTOP)
+            os.kill(self.crew[place][0], signal.SIGSTOP)
             self.stops += 1
             self.stopped[place] = time.monotonic() + self.random.uniform(0.02, 0.2)
 
     def wake(self) -> None:
         for place, until in list(self.stopped.items()):
             if until < time.monotonic():
-                os.kill(self.crew[place], signal.SIGCONT)
+                os.kill(self.crew[place][0], signal.SIGCONT)
                 del self.stopped[place]
 
     def end(self, place: int) -> None:
-        pid = self.crew.pop(place)
+        pid, life = self.crew.pop(place)
         self.stopped.pop(place, None)
+        entry = {"died": life, "struck": time.monotonic_ns()}
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
+        entry["reaped"] = time.monotonic_ns()
+        os.write(self.log, f"{json.dumps(entry)}\n".encode())
 
-    def fork(self, place: int) -> None:
+    def fork(self, place: int, deed: Callable[[Worker], None] = Worker.run) -> None:
         self.lives += 1
         pid = os.fork()
         if pid == 0:
             try:
-                Worker(self.told, place, self.lives).run()
+                deed(Worker(self.told, place, self.lives))
             finally:
                 # No destructor closes anything, as nobody's does who is killed.
                 os._exit(1)
-        self.crew[place] = pid
+        self.crew[place] = pid, _name(self.told, place, self.lives)
 
 
 if __name__ == "__main__":

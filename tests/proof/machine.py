@@ -4,8 +4,9 @@ After every rule both must say the same: whether it was refused and with which c
 answer holds, and what every step, item and attempt looks like afterwards.
 """
 
-import os
+import copy
 import shutil
+import sqlite3
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -22,11 +23,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from model import Model, Refused, Room
-from product import Driver, found, wanted
+from product import SHELF, Driver, found, wanted
 
 import plan_drafts
 from plan_drafts import Part
-from state_fixtures import Lab
+from state_fixtures import TABLES, Lab
 from state_replay import INVARIANTS
 from test_revise_property import EDITS, TEXTS, Editor
 from tugtool import holder
@@ -48,8 +49,6 @@ LEASES = st.sampled_from((1, 60.5, 7200))
 PIDS = st.sampled_from((None, None, 1, 2, 3))
 REQUESTS = st.sampled_from((None, None, "a", "b", "c"))
 FLAGS = ("reopen_changed", "drop_completed", "drop_claimed")
-#: Memory, if there is any to write files to: nothing here is about disks.
-SHELF = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 #: What leaves a trace each time, by its nature.
 LEAVES_A_TRACE = ("artifact", "report", "verify")
 
@@ -60,7 +59,7 @@ def plans(draw) -> list[Part]:
     parts: list[Part] = []
     for _ in range(draw(st.integers(1, 3))):
         family: list[str] = []
-        for place in range(draw(st.sampled_from((1, 2, 3, 4)))):
+        for place in range(draw(st.sampled_from((1, 1, 2, 3, 4)))):
             anchor, before = f"step-{len(parts)}", [each.anchor for each in parts]
             needs = draw(st.lists(st.sampled_from(before), max_size=2)) if before else []
             needs += [family[-1]] if place > 1 and draw(st.booleans()) else []
@@ -87,6 +86,10 @@ def _something_is_done(self: "Machine") -> bool:
     return any(map(self.model.is_done, self.model.steps))
 
 
+def _something_is_put_aside(self: "Machine") -> bool:
+    return any(map(self.model.is_put_aside, self.model.tops()))
+
+
 def _something_is_deferred(self: "Machine") -> bool:
     return any(self.model.counts(anchor)["deferred"] for anchor in self.model.steps)
 
@@ -100,7 +103,7 @@ class Machine(RuleBasedStateMachine):
     @initialize(
         parts=plans(),
         most=st.sampled_from((2, 5, 5)),
-        work=st.lists(st.sampled_from(("finish", "claim", "start", "defer")), max_size=5),
+        work=st.lists(st.sampled_from(("finish", "claim", "start", "defer", "park")), max_size=6),
     )
     def begin(self, parts, most, work):
         self.room, self.editor = Room(), Editor(parts)
@@ -112,10 +115,14 @@ class Machine(RuleBasedStateMachine):
         self.room.now = self.lab.clock.now
         self.texts = [text]
         self.model = Model(parts, text, self.room, most)
-        self.sent: list[tuple[str, dict]] = []
+        #: What was answered: operation, its words, and the step and attempt that it was for.
+        self.sent: list[tuple[str, dict, str, int]] = []
+        #: A copy of the database, and what it holds: the model, its text, its last event.
+        self.spare = str(self.home / "spare.db")
+        self.copied: tuple[Model, list[Part], int] | None = None
         #: Step -> attempts whose writes counted, in their order.
         self.counted: dict[str, list[int]] = {}
-        self.before = self.lab.dump()
+        self.before = self.dump()
         self.turn = 0
         self.tally["run", "done"] += 1
         note(text)
@@ -125,8 +132,9 @@ class Machine(RuleBasedStateMachine):
     def _some_work(self, owner: str, what: str) -> None:
         """So that something is under way from the beginning."""
         text = self.model.text
-        how = {"lease": 60, "force": False, "pid": 1, "request": None, "begins": what == "start"}
-        got = self.call("claim", owner=owner, step=None, text=text, **how)
+        how = {"lease": 60, "force": False, "pid": 1, "begins": what == "start"}
+        asked = {"owner": owner, "step": None, "text": text, "request": f"first {self.turn}"}
+        got = self.call("claim", **asked, **how)
         if got["claimed"] and what in ("finish", "defer"):
             caller = {"anchor": got["anchor"], "owner": owner, "attempt": got["attempt"]}
             keys = [key for key in self.item_keys(got["anchor"]) if what == "defer"]
@@ -134,6 +142,10 @@ class Machine(RuleBasedStateMachine):
             self.update(caller, entries=some, rest=True)
             if what == "finish":
                 self.call("complete", **caller, text=text, force=None, commit=None)
+        elif got["claimed"] and what == "park":
+            caller = {"anchor": got["anchor"], "owner": owner, "attempt": got["attempt"]}
+            how = {"force": False, "park": True, "failure": None, "interrupted": False}
+            self.call("release", **caller, **how)
 
     def _furnish(self) -> None:
         """The product sees the room's boot, container and processes instead of this machine's."""
@@ -196,21 +208,29 @@ class Machine(RuleBasedStateMachine):
         if answer is not None:
             facts = {key: answer.get(key, "nothing") for key in expected}
             assert facts == expected, f"{name} answers otherwise"
-            self._count_write(name, how)
+            self._count_write(name, how, answer)
         self._compare(name, changed=answer is not None)
         return answer
 
-    def _count_write(self, name: str, how: dict) -> None:
+    def _count_write(self, name: str, how: dict, answer: dict) -> None:
         """A write that says its attempt counts only while no later attempt's has."""
+        if name == "claim" and how["request"] and answer["claimed"]:
+            self.sent.append((name, how, answer["anchor"], answer["attempt"]))
         if how.get("attempt") is None or name == "reconcile":
             return
-        self.sent.append((name, how))
-        counted = self.counted.setdefault(self.model.top_of(how["anchor"]), [])
+        top = self.model.top_of(how["anchor"])
+        self.sent.append((name, how, top, how["attempt"]))
+        counted = self.counted.setdefault(top, [])
         counted.append(how["attempt"])
         assert counted == sorted(counted), "an older attempt wrote after a newer one"
 
+    def dump(self) -> dict[str, list[dict]]:
+        """Every row, in the order of the keys: what was imported lies in another one."""
+        every = "select * from {} order by 1, 2, 3"
+        return {table: self.lab.rows(every.format(table)) for table in TABLES}
+
     def _compare(self, name: str, *, changed: bool) -> None:
-        after = self.lab.dump()
+        after = self.dump()
         if not changed:
             assert after == self.before, f"{name} was refused, and changed something"
         told = len(after["events"]) > len(self.before["events"])
@@ -417,14 +437,43 @@ class Machine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.sent)
     @rule(which=st.integers(0, 99))
+    def do_it_again(self, which):
+        """A worker repeats what it did once."""
+        self.repeat(*self.sent[which % len(self.sent)])
+
+    @precondition(lambda self: self.outdated())
+    @rule(which=st.integers(0, 99))
     def wake_up_late(self, which):
-        """A worker repeats what it did once; under an attempt that is over it changes nothing."""
-        name, how = self.sent[which % len(self.sent)]
-        known = how["anchor"] in self.model.steps
-        top = self.model.steps[self.model.top_of(how["anchor"])] if known else {"attempt": None}
-        stale = how["attempt"] != top["attempt"]
+        """The same under an attempt that is over."""
+        late = self.outdated()
+        self.repeat(*late[which % len(late)])
+
+    def outdated(self) -> list[tuple[str, dict, str, int]]:
+        """What was sent under attempts that have ended, or were followed by others."""
+        attempts, steps = self.model.attempts, self.model.steps
+        found = []
+        for each in self.sent:
+            _, _, top, number = each
+            last = attempts[top].get(number) if top in steps else None
+            if last is None or last["outcome"] is not None or steps[top]["attempt"] != number:
+                found.append(each)
+        return found
+
+    def repeat(self, name: str, how: dict, top: str, number: int) -> None:
+        """Under an attempt that was followed by another it changes nothing, nor a claim that ended.
+
+        Of an attempt that is the last one, and has ended, the model says what may still be done.
+        """
+        known = how.get("anchor", top) in self.model.steps
+        if name == "claim":
+            attempt = self.model.attempts.get(top, {}).get(number)
+            stale = attempt is not None and attempt["outcome"] is not None
+        else:
+            at = self.model.steps[self.model.top_of(how["anchor"])]["attempt"] if known else None
+            stale = number != at
+        ended = (name, how, top, number) in self.outdated()
         self._once(name, how, refusal=("E060" if known else "E059") if stale else None)
-        self.tally["late " + name, "stale" if stale else "not stale"] += 1
+        self.tally["late " + name, "stale" if stale else "ended" if ended else "not stale"] += 1
 
     @precondition(_now_and_then)
     @rule(seconds=st.sampled_from((0.001, 1, 61, 3600, 7201, 86400, -1, -3600, -86400)))
@@ -478,23 +527,77 @@ class Machine(RuleBasedStateMachine):
 
     @precondition(_now_and_then)
     @rule(
-        what=st.sampled_from(("pause", "resume", "resume", "archive", "undo", "undo", "init")),
+        what=st.sampled_from(
+            ("pause", "resume", "resume", "archive", "undo", "undo", "init", "recount")
+        ),
         old=TIMES,
         lost=LOST,
     )
     def administer(self, what, old, lost):
         if what == "init":
             self.call("init", text=self.copy(old), lost=lost)
+        elif what == "recount":
+            self.call("recount")
         elif what in ("archive", "undo"):
             self.call("archive", undo=what == "undo", lost=lost)
         else:
             self.call("pause", paused=what == "pause", lost=lost)
 
     @precondition(_now_and_then)
+    @rule(back=st.sampled_from((True, True, False)))
+    def copy_or_restore(self, back):
+        """A copy of all there is; or it takes the place of all, and what came since is void."""
+        if not back or self.copied is None:
+            self.back_up()
+            return
+        kept, parts, reached = self.copied
+        self.model, self.editor.parts = copy.deepcopy(kept), list(parts)
+        self.model.room = self.room
+        # So many events have come since, and so many claims at most.
+        raised = ((self._reached() - reached) // 100 + 1) * 100
+        self.before["events"] = []
+        self.call("restore", source=self.spare, raised=raised)
+
+    def back_up(self) -> None:
+        source, target = (sqlite3.connect(path) for path in (self.lab.url[9:], self.spare))
+        source.backup(target)
+        source.close()
+        target.close()
+        self.model.room = None
+        self.copied = copy.deepcopy(self.model), list(self.editor.parts), self._reached()
+        self.model.room = self.room
+        self.tally["copy", "done"] += 1
+        self.turn += 1
+
+    def _reached(self) -> int:
+        return self.lab.rows("select seq from sqlite_sequence where name = 'events'")[0]["seq"]
+
+    @precondition(_now_and_then)
+    @rule(here=st.sampled_from((False, False, True)), done=st.booleans())
+    def put_away(self, here, done):
+        """Records that nobody needs are dropped; what was written of them brings them back."""
+        before = self.before
+        answer = self.call("prune", here=here, done=done)
+        if answer["pruned"]:
+            assert self.before == before, "what was pruned came back otherwise"
+
+    @precondition(_now_and_then)
     @rule(at=AT, attempt=TIMES, force=st.booleans(), lost=LOST)
     def reconcile(self, at, attempt, force, lost):
         anchor = self.model.top_of(self.anchor(at))
         self.call("reconcile", anchor=anchor, attempt=attempt, force=force, lost=lost)
+
+    @precondition(_something_is_put_aside)
+    @rule(at=AT, attempt=TIMES, lost=LOST)
+    def reconcile_parked(self, at, attempt, lost):
+        """Git has it, though nobody was to go on with it: about as often as of all others."""
+        some = [a for a in self.model.tops() if self.model.is_put_aside(a)]
+        # A substep that it completes is progress, and so no longer parked: mostly one without.
+        plain = [a for a in some if self.model.unfinished(a) == [a]]
+        some = plain if plain and at < 9 else some
+        anchor = some[at % len(some)]
+        self.call("reconcile", anchor=anchor, attempt=attempt, force=False, lost=lost)
+        self.tally["reconcile", "of a parked step"] += 1
 
     @precondition(_now_and_then)
     @rule(edits=EDITS, flags=st.sampled_from((FLAGS, FLAGS, ())), lost=LOST)

@@ -53,6 +53,8 @@ class Model:
         #: Step -> number -> attempt; and of steps that were dropped the highest number.
         self.attempts: dict[str, dict[int, dict]] = {anchor: {} for anchor in self.steps}
         self.fences: dict[str, int] = {}
+        #: What a step that nothing is known of begins after.
+        self.least = 0
         self.artifacts = dict.fromkeys(self.steps, 0)
         self.paused = self.archived = False
 
@@ -97,6 +99,10 @@ class Model:
     def is_live(self, top: str) -> bool:
         held = self.steps[top]["owner"] is not None
         return held and not self.is_lapsed(top) and not self.is_gone(top)
+
+    def is_put_aside(self, top: str) -> bool:
+        """Parked, and nobody's."""
+        return self.steps[top]["parked"] and self.steps[top]["owner"] is None
 
     def may_be_had(self, top: str) -> bool:
         """Whatever else is asked: neither completed, nor parked, nor blocked."""
@@ -596,6 +602,31 @@ class Model:
             raise Refused("E050")
         changed, self.archived = undo == self.archived, not undo
         return {"changed": changed, "plan_status": self.status()}
+
+    def prune(self, here: bool, done: bool) -> dict:
+        """What is dropped is brought back at once, so that nothing changes but the answer."""
+        unwanted = not here or (done and all(map(self.is_done, self.tops())))
+        return {"pruned": unwanted and not any(map(self.is_live, self.tops()))}
+
+    def recount(self) -> dict:
+        """No operation leaves a count that is wrong."""
+        return {"recounted": False}
+
+    def restore(self, source: str, raised: int) -> dict:
+        """This is what the copy holds: nobody has anything, and no number comes again."""
+        held = [top for top in self.tops() if self.steps[top]["owner"] is not None]
+        for top in held:
+            self.end_attempt(top, "reset")
+            for each in self.unfinished(top):
+                for item in self.steps[each]["items"].values():
+                    if item["status"] == "in_progress":
+                        item.update(blank(item["text"]))
+                self.steps[each].update(status="pending", owner=None, until=None, started=False)
+        for top in self.tops():
+            self.steps[top]["attempt"] += raised
+        self.fences = {anchor: number + raised for anchor, number in self.fences.items()}
+        self.least += raised
+        return {"restored": True, "ended": held}
 
     def init(self, text: str) -> dict:
         return {"already_initialized": True, "drift": text != self.text}

@@ -144,7 +144,8 @@ def revise(model, parts: list[Part], text: str, flags: set[str]) -> set[str]:
     steps = {a: {**change.step(a), "items": change.items(a)} for a in change.new}
     for top in [a for a, step in steps.items() if step["parent"] is None and a not in change.kept]:
         # No number that was ever handed out for any of them may count again.
-        steps[top]["attempt"] = max(known.get(each, 0) for each in family(steps, top))
+        numbers = [known.get(each, model.least) for each in family(steps, top)]
+        steps[top]["attempt"] = max(numbers)
     gone = [anchor for anchor in old if anchor not in steps]
     model.fences.update({anchor: known[anchor] for anchor in gone})
     for table in (model.attempts, model.artifacts):

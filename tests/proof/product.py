@@ -1,5 +1,7 @@
 """The product as the machine drives it, and what its tables say in the model's words."""
 
+import os
+import tempfile
 from collections import Counter
 
 from model import Model
@@ -10,6 +12,10 @@ from tugtool import state
 from tugtool.plan import fingerprint, parser
 from tugtool.state.record import PlanCopy
 from tugtool.state.verifying import Finding
+from tugtool.store import open_store
+
+#: Memory, if there is any to write files to: nothing here is about disks.
+SHELF = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 class Driver:
@@ -111,6 +117,33 @@ class Driver:
     @staticmethod
     def reconcile(lab: Lab, anchor: str, attempt: int, force: bool) -> dict:
         return lab.reconcile(anchor, attempt=attempt, force=force)
+
+    @staticmethod
+    def prune(lab: Lab, here: bool, done: bool) -> dict:
+        """Drop the plan, if it may be; then take it back from what was written of it."""
+        with tempfile.TemporaryDirectory(dir=SHELF) as kept:
+            how = {"directory": kept, "done": done}
+            places = {KEY: "its file is here"} if here else {}
+            answer = state.prune(lab.store, where=lambda keys: places, **how)
+            if answer["pruned"]:
+                assert not any(lab.dump().values()), "something is left of what was pruned"
+                with open(answer["exported_to"], "rb") as file:
+                    back = state.import_(lab.store, file)
+                assert (back["recounted"], back["renumbered"]) == ([], False)
+        return {**answer, "pruned": bool(answer["pruned"])}
+
+    @staticmethod
+    def restore(lab: Lab, source: str, raised: int) -> dict:
+        lab.store.close()
+        store = open_store(lab.url, clock=lab.clock, copies=f"{source}.copies")
+        answer = state.restore(store, source=source)
+        store.close()
+        ended = [each["step_anchor"] for each in answer["claims_ended"]]
+        return {**answer, "ended": ended}
+
+    @staticmethod
+    def recount(lab: Lab) -> dict:
+        return state.recount(lab.store, KEY)
 
     @staticmethod
     def init(lab: Lab, text: str) -> dict:

@@ -11,7 +11,7 @@ import pytest
 
 import leaks
 from tugtool.errors import TugError
-from tugtool.state import checklist, claiming, freeing, holding, record, ripple
+from tugtool.state import checklist, claiming, freeing, holding, reconciling, record, ripple
 from tugtool.store import sql
 
 RUNS, STEPS = 60, 40
@@ -72,6 +72,14 @@ FAULTS = {
         sql.FREE_SUBSTEPS.replace("<> 'completed'", "= ''"),
     ),
     "dead processes hold on": (claiming, "_gone", lambda tx, plan: set()),
+    "a request is answered again when its claim has ended": (
+        *(sql, "REQUESTED"),
+        sql.REQUESTED.replace("select *", "select step_anchor, number, null as ended_at"),
+    ),
+    "a parked step was ready when git completes it": (
+        *(reconciling, "_complete"),
+        leaks.rewritten(reconciling._complete, ' and now["parked_at"] is None'),
+    ),
 }
 
 

@@ -11,6 +11,7 @@ from tugtool.store import sql, sql_revise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from tugtool.plan.model import Plan
@@ -143,18 +144,25 @@ def _recorded(tx: Transaction) -> Recorded:
 
 def _revision(tx: Transaction, parsed: Plan) -> Revision:
     recorded = _recorded(tx)
-    added = any(step.anchor not in recorded.steps for step in parsed.every_step())
-    return Revision(recorded, parsed, fences=_fences(tx) if added else {})
+    added = [step.anchor for step in parsed.every_step() if step.anchor not in recorded.steps]
+    return Revision(recorded, parsed, fences=_fences(tx, added) if added else {})
 
 
-def _fences(tx: Transaction) -> dict[str, int]:
-    """Steps that were dropped once -> the highest attempt that was handed out for them."""
+def _fences(tx: Transaction, added: Iterable[str]) -> dict[str, int]:
+    """Steps that are new -> the highest attempt that may have been handed out for them.
+
+    By a step of that name that was dropped; and what a restore lost may have had it, too.
+    """
     import json
 
-    fences: dict[str, int] = {}
-    for event in tx.all(sql_revise.REVISE_EVENTS):
-        for anchor, number in json.loads(event["detail"])["fences"].items():
-            fences[anchor] = max(number, fences.get(anchor, 0))
+    fences = dict.fromkeys(added, 0)
+    for event in tx.all(sql_revise.FENCING_EVENTS):
+        detail = json.loads(event["detail"])
+        if event["kind"] == "restore":
+            fences = {anchor: number + detail["raised"] for anchor, number in fences.items()}
+        else:
+            dropped = detail["fences"]
+            fences = {each: max(number, dropped.get(each, 0)) for each, number in fences.items()}
     return fences
 
 

@@ -83,9 +83,9 @@ DROP_ATTEMPTS = "delete from attempts where plan_path = :plan and step_anchor = 
 
 DROP_ARTIFACTS = "delete from step_artifacts where plan_path = :plan and step_anchor = :anchor"
 
-REVISE_EVENTS = """
-select detail
+FENCING_EVENTS = """
+select kind, detail
   from events
- where plan_path = :plan and kind = 'revise'
+ where plan_path = :plan and kind in ('revise', 'restore')
  order by seq
 """
