@@ -102,7 +102,14 @@ class Kills:
         repo.git("checkout", "--quiet", "main")
 
     def run(self, kills: int) -> None:
-        deeds = (*[self.reclaim] * 3, self.reset, self.release, self.remove, self.cleanup, self.vanish)
+        deeds = (
+            *[self.reclaim] * 3,
+            self.reset,
+            self.release,
+            self.remove,
+            self.cleanup,
+            self.vanish,
+        )
         for _ in range(kills):
             self.kill()
             for _ in range(self.random.randint(1, 3)):

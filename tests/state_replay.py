@@ -61,7 +61,9 @@ class Replay:
         if event["step_anchor"] in self.steps:
             # Also what people do, and what git proves: the step's number, not whoever did the work.
             at = self.top(event["step_anchor"])["attempt"]
-            assert event["attempt"] == at, f"{event['kind']} as attempt {event['attempt']}, not {at}"
+            assert event["attempt"] == at, (
+                f"{event['kind']} as attempt {event['attempt']}, not {at}"
+            )
 
     def top(self, anchor: str) -> dict:
         return self.steps[self.parent[anchor] or anchor]
