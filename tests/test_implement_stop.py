@@ -1,5 +1,6 @@
 """A run that is stopped, killed or asked: nothing stays claimed, and the next one goes on."""
 
+import ctypes
 import os
 import select
 import signal
@@ -11,6 +12,9 @@ from conftest import git
 from implement_fixtures import events, kinds
 from terminals import PATIENCE_SECONDS, Terminal, tugcode
 from tugtool import clock, crash
+
+#: Of the system; knows how to signal one thread of a process.
+LIBRARY = ctypes.CDLL(None)
 
 
 @pytest.fixture
@@ -294,6 +298,22 @@ def test_a_run_goes_on_when_nobody_reads_of_it(play):
     assert process.stderr.read() == ""
     process.stderr.close()
     play.finished()
+
+
+@pytest.mark.skipif(not hasattr(LIBRARY, "tgkill"), reason="only Linux lets us choose a thread")
+def test_an_interrupt_that_another_thread_gets_is_heard_too(play):
+    """As one that comes a moment before the first thread begins to wait: it wakes nobody."""
+    play = play("1 t")
+    bell = Bell(play)
+    play.rules({"role": "coder", "try": 1, "do": [bell.ring(), {"hang": True}]})
+    process = play.start()
+    bell.heard()
+    other = next(n for n in os.listdir(f"/proc/{process.pid}/task") if int(n) != process.pid)
+    LIBRARY.tgkill(process.pid, int(other), signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "")
+    assert events(out)[-1]["status"] == "stopped"
+    assert play.held() == []
 
 
 @pytest.mark.parametrize("hook", ["pre-commit", "post-commit"])

@@ -104,8 +104,12 @@ class Conductor:
         """What is told from now on, until the run is finished or nothing came for so long."""
         while self.result is None:
             try:
-                told = self._told.get(timeout=seconds)
+                # Looking up now and then: a signal that comes just before one begins to wait
+                # wakes nobody, nor does one that the system gives to another thread.
+                told = self._told.get(timeout=LOOK_SECONDS if seconds is None else seconds)
             except queue.Empty:
+                if seconds is None:
+                    continue
                 return
             if not isinstance(told, dict):
                 self.questions.append(told)
