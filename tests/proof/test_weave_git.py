@@ -80,6 +80,8 @@ PLANTED = {
     "no lock for a dash": ("dash commit", "round.added", "dash join"),
     "no second look of a commit": ("commit", FIRST_LOCK, "claim"),
 }
+#: By what one knows that it is this which was found.
+SHOWS = {"no second look of a commit": "'heartbeat', 1"}
 
 
 @pytest.mark.parametrize("fault", PLANTED)
@@ -89,7 +91,8 @@ def test_a_lock_that_is_missing_is_found(tmp_path, fault):
         first, hold, second = PLANTED[fault]
         if hold == FIRST_LOCK:
             hold = next(each for each in field.holds(first) if isinstance(each, int))
-        with pytest.raises(AssertionError):
+        with pytest.raises(AssertionError) as found:
             field.weave(first, hold, second)
+        assert SHOWS.get(fault, "") in str(found.value)
     finally:
         field.end()
