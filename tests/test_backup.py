@@ -51,6 +51,14 @@ def _age(path: Path, seconds: float = -61) -> None:
     os.utime(path, (when, when))
 
 
+def test_the_place_of_backups_may_be_named_from_where_one_is(tmp_path, monkeypatch):
+    prepared(tmp_path / "state.db", 1)[0].close()
+    monkeypatch.chdir(tmp_path)
+    store = open_store(f"sqlite://{tmp_path}/state.db", copies="copies")
+    assert store.back_up() is None
+    assert backup.is_sound("copies/backup.db")
+
+
 def _finish(desk, step: str):
     desk.ok("claim", "work", "--step", step)
     return desk.text("complete", "work", step, *FORCED)

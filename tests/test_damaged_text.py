@@ -57,6 +57,15 @@ def test_a_text_that_was_damaged_is_an_error_with_the_way_back(desk, old, new, s
     assert desk.json("show", "work").status == 0
 
 
+def test_a_refusal_that_quotes_what_is_no_text_any_more_names_the_damage(desk):
+    desk = desk("1 t", "2")
+    # The hash of the plan, as the head of its row has it: 64 letters; 64 bytes.
+    _change(desk, b"=\x81\x0d\x15", b"=\x81\x0c\x15")
+    refused = desk.json("claim", "work")
+    assert (refused.status, refused.codes) == (1, ["E046"]), refused.out
+    assert "non-TEXT value in plans.plan_hash" in refused.envelope()["issues"][0]["message"]
+
+
 def test_a_fault_that_is_ours_is_not_put_on_a_sound_database(lab):
     lab = lab("1")
     with pytest.raises(ZeroDivisionError), lab.store.read():

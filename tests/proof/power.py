@@ -16,7 +16,6 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import notified
 import power_disk
@@ -29,18 +28,28 @@ for module in pkgutil.walk_packages(tugtool.__path__, "tugtool."):
         __import__(module.name)
 
 import power_faults  # noqa: E402 (everything is loaded once, before it forks)
+from power_finding import (  # noqa: E402
+    BACKUP,
+    COPIES,
+    HOME,
+    LOST,
+    OLDER,
+    STATE,
+    Finder,
+    Found,
+    Tables,
+    matters,
+    rows,
+)
 
 from state_fixtures import KEY, markdown  # noqa: E402
 from tugtool import state  # noqa: E402
 from tugtool.cli.main import main  # noqa: E402
-from tugtool.errors import TugError  # noqa: E402
-from tugtool.store import mark, open_store, sql, sqlite  # noqa: E402
+from tugtool.store import open_store, sqlite  # noqa: E402
 
-HOME, COPIES = ".tugtool/", ".git/tugtool/"
-STATE, BACKUP, MARK = HOME + "state.db", COPIES + "backup.db", COPIES + "mark"
-LOGS = ("-wal", "-journal")
-#: What is left of what was under way when the power was cut.
-UNFINISHED = (f"{BACKUP}.partial", f"{MARK}.partial", f"{COPIES}restoring/state.db")
+#: The first there ever was.
+FIRST_SCHEMA = Path(__file__).parents[1] / "schema-10.sql"
+NOON = "2026-02-23T12:00:00.000Z"
 #: At this length the log is moved into the database: often, so that it is seen.
 LOG_BYTES = 60_000
 #: SQLite's own way of it, in pages, for a while.
@@ -50,140 +59,6 @@ WRITES_SEEN = 0.2
 
 #: So many has a restore that sets aside a backup and a log.
 SYNCS = 9
-
-Tables = dict[str, list[tuple]]
-#: There was a database, and it is not there.
-LOST = "lost"
-
-
-def matters(path: str) -> bool:
-    """What is looked for afterwards; the rest is unfinished, and cleared away."""
-    if path in (COPIES.rstrip("/"), BACKUP, MARK) or path.startswith(HOME):
-        return True
-    return path.removeprefix(COPIES).startswith(("lost-", "pruned-"))
-
-
-class Found(NamedTuple):
-    """What somebody finds who comes after the cut."""
-
-    database: Tables | str
-    backup: Tables | str
-    mark: int
-    #: What else is wrong with it.
-    trouble: str | None
-
-
-class Finder:
-    """Looks at images of the disk, at each once."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.images = 0
-        self._read: dict[object, Tables | str] = {}
-        self._numbers: dict[bytes | None, int] = {}
-        self._tried: dict[object, str | None] = {}
-
-    def found(self, image: Image, keepsakes: list[bytes], *, restoring: bool) -> Found:
-        """All there is to find in an image; `restoring`: one may have to restore once more."""
-        self.images += 1
-        database, backup = self._database(image), self._tables(image, BACKUP)
-        number = self._number(image.get(MARK))
-        # The same rows are the same object. Of a mark it counts whether the database is behind
-        # it: its signature fits no image.
-        key = id(database), id(backup), number > _reached(database), restoring
-        if key not in self._tried:
-            self._lay({HOME + "here": b"", **dict.fromkeys(UNFINISHED, b"?"), **image})
-            self._tried[key] = self._next(database, restoring)
-        trouble = self._tried[key]
-        if any(each not in image.values() for each in keepsakes):
-            trouble = "what was set aside is lost"
-        if backup and not database and not _is_written_down(image):
-            trouble = "what was dropped is nowhere"
-        return Found(database, backup, number, trouble)
-
-    def _database(self, image: Image) -> Tables | str:
-        if not image.get(STATE) and image.get(BACKUP):
-            # Whether its log is there makes no difference.
-            return LOST
-        return self._tables(image, STATE)
-
-    def _tables(self, image: Image, path: str) -> Tables | str:
-        """All rows of a database; {} if there is none; or what is wrong with it."""
-        files = {end: image[path + end] for end in ("", *LOGS) if path + end in image}
-        key = tuple(files.items())
-        if key not in self._read:
-            self._lay({f"looked-at{end}": content for end, content in files.items()})
-            rows = _rows(self.directory / "looked-at") if files else {}
-            self._read[key] = self._read.setdefault(repr(rows), rows)
-        return self._read[key]
-
-    def _lay(self, files: Image) -> None:
-        for old in sorted(self.directory.rglob("*"), reverse=True):
-            old.rmdir() if old.is_dir() else old.unlink()
-        for name, content in files.items():
-            path = self.directory / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-
-    def _number(self, content: bytes | None) -> int:
-        if content not in self._numbers:
-            self._lay({"mark": content or b""})
-            self._numbers[content] = mark.read_mark(str(self.directory / "mark"))[0]
-        return self._numbers[content]
-
-    def _next(self, database: Tables | str, restoring: bool) -> str | None:
-        """What the next command makes of it: is it refused where it should not be?"""
-        path, copies = self.directory / STATE, str(self.directory / COPIES)
-        store = open_store(f"sqlite://{path}", copies=copies)
-        try:
-            said = "it is broken" if isinstance(database, str) else _used(store, database)
-            if said is not None and restoring:
-                state.restore(store)
-                said = _used(store, database)
-            return said
-        except TugError as error:
-            return f"it cannot be restored: {error}"
-        finally:
-            store.close()
-
-
-def _is_written_down(image: Image) -> bool:
-    """Whether there is a whole export."""
-    exports = [content for path, content in image.items() if "/pruned-" in path]
-    return any(each.rpartition(b"\n{")[2].startswith(b'"end": true') for each in exports)
-
-
-def _reached(database: Tables | str) -> int:
-    numbers = {} if isinstance(database, str) else dict(database.get("sqlite_sequence", ()))
-    return int(numbers.get("events", 0))
-
-
-def _used(store: sqlite.SqliteStore, database: Tables | str) -> str | None:
-    """What somebody hears who reads, and makes a backup."""
-    try:
-        if not database:
-            store.create()
-        with store.read() as tx:
-            tx.all(sql.PLANS)
-        return store.back_up()
-    except TugError as error:
-        return f"refused: {error}"
-
-
-def _rows(path: Path) -> Tables | str:
-    connection = sqlite3.connect(path)
-    try:
-        found = connection.execute("pragma integrity_check").fetchall()
-        if found != [("ok",)]:
-            return f"damaged: {found}"
-        names = connection.execute("select name from sqlite_master where type = 'table'").fetchall()
-        all_ = {name: connection.execute(f"select * from {name}").fetchall() for (name,) in names}
-        # Without a plan it is as good as none: `init` makes it.
-        return all_ if all_.get("plans") else {}
-    except sqlite3.DatabaseError as error:
-        return f"unreadable: {error}"
-    finally:
-        connection.close()
 
 
 class Enough(Exception):
@@ -208,6 +83,8 @@ class Story:
         #: What must be somewhere all the while; and whether it may have to be restored again.
         self.keepsakes: list[bytes] = []
         self.restoring = False
+        #: What is in a database of an older version, of which a copy must be there.
+        self.older: Tables | str | None = None
         #: How often it was said that something is done, and what was found then.
         self.acknowledged: list[Found] = []
         self.moments: list[tuple[int, Found]] = []
@@ -271,7 +148,10 @@ class Story:
         return [self._found(image) for image in self.disk.images(self.chance)]
 
     def _found(self, image: Image) -> Found:
-        return self.finder.found(image, self.keepsakes, restoring=self.restoring)
+        found = self.finder.found(image, self.keepsakes, restoring=self.restoring)
+        if self.older not in (None, found.database, self.finder.tables(image, OLDER)):
+            return found._replace(trouble="it was migrated, and there is no copy")
+        return found
 
     def _watched(self, work: Callable[[], int]) -> str:
         ours, theirs = socket.socketpair()
@@ -388,6 +268,25 @@ def prune(story: Story) -> None:
     story.command("state", "import", str(export))
 
 
+def migrate(story: Story) -> None:
+    """An older database becomes the present one, and a copy of it is kept."""
+    path = story.root.parent / "old.db"
+    connection = sqlite3.connect(path)
+    connection.executescript(FIRST_SCHEMA.read_text())
+    plan = {"plan_path": KEY, "plan_hash": "0" * 64, "status": "active", "plan_text": "# Work"}
+    times = dict.fromkeys(("created_at", "updated_at", "paused_at"), NOON)
+    counts = {"plan_path": KEY, "steps_total": 0, "steps_done": 0, "steps_ready": 0}
+    for table, row in (("plans", plan | times), ("plan_counts", counts | {"changed_at": NOON})):
+        names, marks = ", ".join(row), ", ".join("?" * len(row))
+        connection.execute(f"insert into {table} ({names}) values ({marks})", [*row.values()])
+    connection.commit()
+    connection.close()
+    story.disk.put(STATE, path.read_bytes())
+    story.older = rows(path)
+    # It is paused already, so nothing else changes.
+    story.command("state", "pause", "work")
+
+
 def _backed_up(story: Story) -> None:
     story.command("state", "init", "work")
     story.command("state", "claim", "work", *RED)
@@ -402,7 +301,7 @@ def _restored(story: Story, *words: str) -> None:
     story.keepsakes, story.restoring = [], False
 
 
-STORIES = {"commands": commands, "stay": stay, "rescue": rescue, "prune": prune}
+STORIES = {"commands": commands, "stay": stay, "rescue": rescue, "prune": prune, "migrate": migrate}
 
 
 def play(directory: Path, seed: int, fault: str) -> dict[str, object]:

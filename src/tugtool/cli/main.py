@@ -161,6 +161,9 @@ def _refuse(error: TugError, call: Call, as_json: bool) -> int:
     except TugError as unwritable:
         # Nobody reads the answer; whoever reads standard error should know.
         output.complain(unwritable)
+    except TypeError as wrong:
+        # It quotes from the database what cannot be in it, and there is no JSON for that.
+        return _refuse(_damage(call) or Bug(wrong), call, as_json)
     return error.exit_status
 
 

@@ -119,7 +119,7 @@ def _copy(connection: Connection, path: str, *, version: int, copies: str) -> No
 
 def put(partial: str, path: str) -> None:
     """A finished file takes its place, whole and on the disk."""
-    directory = os.path.dirname(path)
+    directory = os.path.dirname(os.path.abspath(path))
     sync(partial)
     if not os.path.lexists(path):
         # Its directory may be new as well.
