@@ -6,6 +6,7 @@ loads a module of ours is looked at, once its own changes are undone; `replace` 
 """
 
 import __future__
+
 import ast
 import importlib
 import inspect
