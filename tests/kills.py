@@ -102,14 +102,8 @@ class Kills:
         repo.git("checkout", "--quiet", "main")
 
     def run(self, kills: int) -> None:
-        deeds = (
-            *[self.reclaim] * 3,
-            self.reset,
-            self.release,
-            self.remove,
-            self.cleanup,
-            self.vanish,
-        )
+        taking = (*[self.reclaim] * 3, self.reset, self.release)
+        deeds = (*taking, self.remove, self.cleanup, self.vanish)
         for _ in range(kills):
             self.kill()
             for _ in range(self.random.randint(1, 3)):

@@ -59,11 +59,9 @@ class Replay:
         if handler is not None:
             handler(event["step_anchor"], event, detail)
         if event["step_anchor"] in self.steps:
-            # Also what people do, and what git proves: the step's number, not whoever did the work.
-            at = self.top(event["step_anchor"])["attempt"]
-            assert event["attempt"] == at, (
-                f"{event['kind']} as attempt {event['attempt']}, not {at}"
-            )
+            # Also what people do, and what git proves: the step's own, not whose work it was.
+            at, told = self.top(event["step_anchor"])["attempt"], event["attempt"]
+            assert told == at, f"{event['kind']} is told as of attempt {told}, not {at}"
 
     def top(self, anchor: str) -> dict:
         return self.steps[self.parent[anchor] or anchor]

@@ -87,6 +87,20 @@ def test_who_did_it_is_the_attempt_s_worktree_or_the_branch_s_or_the_holder_s(la
     assert lab.row("step-4")["completed_by"] is None
 
 
+def test_what_git_proves_is_told_under_the_attempt_that_it_ends_not_under_git_s(lab):
+    lab = lab("1 t", "2 t", "3 t")
+    for _ in range(3):
+        lab.claim("red", "step-1")
+    lab.finish("step-2")
+    lab.reconcile("step-1", attempt=2)
+    lab.reconcile("step-2", attempt=0, force=True)
+    lab.reconcile("step-3", attempt=7)
+    events = lab.rows("select step_anchor, kind, attempt from events order by seq")
+    told = {each["step_anchor"]: each["attempt"] for each in events if each["kind"] == "reconcile"}
+    assert told == {"step-1": 3, "step-2": 1, "step-3": 0}
+    assert [each["outcome"] for each in lab.attempts("step-1")][-1] == "completed"
+
+
 def test_a_superseded_attempt_can_change_nothing_after_a_reconcile(lab):
     lab = lab("1 t", "2")
     lab.claim()

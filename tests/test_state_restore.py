@@ -125,7 +125,7 @@ def test_a_claim_after_a_restore_tells_of_the_last_attempt_there_was(lab, tmp_pa
 
 @pytest.mark.parametrize("known", [False, True])
 def test_no_attempt_at_a_step_that_the_copy_lacks_is_given_out_again(lab, tmp_path, known):
-    """Added since the backup; or dropped before it at its first attempt, and brought back."""
+    """One that was added since the backup; or dropped before it, and brought back since."""
     one, two = markdown("1 t"), markdown("1 t", "2 t")
     lab = lab("1 t", "2 t") if known else lab("1 t")
     lab.store.close()
