@@ -138,6 +138,8 @@ class Driver:
         store = open_store(lab.url, clock=lab.clock, copies=f"{source}.copies")
         answer = state.restore(store, source=source)
         store.close()
+        # Whoever reconciles from now on works from the text of the copy.
+        lab.hash = lab.plan()["plan_hash"]
         ended = [each["step_anchor"] for each in answer["claims_ended"]]
         return {**answer, "ended": ended}
 
