@@ -16,7 +16,7 @@ from faulting import DEAD, ERRORS, KILL, SCENES, Point, Server, Stage, Wrong, in
 from proving import Spell
 
 #: Points by default; with time to spend, as many as there are.
-FEW = 110
+FEW = 80
 
 
 @pytest.fixture
