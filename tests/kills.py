@@ -114,6 +114,9 @@ class Kills:
             for each in self.remains:
                 each.gone = each.gone or not each.path.exists()
         self.yard.repo.git("worktree", "prune")
+        for lock in (self.yard.root / ".git").rglob("*.lock"):
+            # Of a git that was killed with its worker; git would have a person take it away.
+            lock.unlink()
         self.yard.repo.git("gc", "--quiet", "--prune=now")
         self.check()
         fsck(self.yard.root)

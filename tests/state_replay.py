@@ -10,6 +10,10 @@ from tugtool.store import sql
 CLOSED = ("completed", "deferred")
 
 
+#: Kinds of events about work that was saved of an attempt.
+LEFT = ("salvage", "salvage_prune")
+
+
 class Replay:
     """The state as the events alone tell it."""
 
@@ -61,7 +65,9 @@ class Replay:
         if event["step_anchor"] in self.steps:
             # Also what people do, and what git proves: the step's own, not whose work it was.
             at, told = self.top(event["step_anchor"])["attempt"], event["attempt"]
-            assert told == at, f"{event['kind']} is told as of attempt {told}, not {at}"
+            # What somebody left is told as of the attempt that left it.
+            right = told <= at if event["kind"] in LEFT else told == at
+            assert right, f"{event['kind']} is told as of attempt {told}, not {at}"
 
     def top(self, anchor: str) -> dict:
         return self.steps[self.parent[anchor] or anchor]
