@@ -22,10 +22,10 @@ help: ## Show this list.
 demo: $(VENV)/runtime ## Show the main job end to end in a throw-away repository.
 	@$(BIN)/python scripts/demo.py $(BIN)/tugcode
 
-test: $(VENV)/development ## Run all tests.
-	@$(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=term
+test: $(VENV)/development ## Run all tests but the proofs.
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not proof" --cov --cov-report=term
 
-proof: $(VENV)/development ## Run the proofs for MINUTES (10); ONLY=chaos chooses, SEED=1 repeats.
+proof: $(VENV)/development ## Run the proofs for MINUTES (10; 0: a short round); ONLY=chaos chooses, SEED=1 repeats.
 	@TUG_MINUTES=$(MINUTES) TUG_SEED=$(SEED) \
 	  $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m proof -k "$(ONLY)"
 
@@ -35,17 +35,19 @@ check: $(VENV)/development ## Check format, lint and types.
 	@$(BIN)/mypy
 
 fix: $(VENV)/development ## Format, and repair what the linter can.
+	@$(BIN)/ruff format --cache-dir .cache/ruff .
 	@$(BIN)/ruff check --fix --cache-dir .cache/ruff .
 	@$(BIN)/ruff format --cache-dir .cache/ruff .
 
-docs: $(VENV)/development ## Write the generated pages of docs/ and tugplug/ anew.
+docs: $(VENV)/development ## Write the generated pages of docs/ and tugplug/, and the types of answers, anew.
+	@$(BIN)/python scripts/answers.py
 	@$(BIN)/python scripts/reference.py
 	@$(BIN)/python scripts/plugin.py
 
 bench: $(VENV)/runtime $(BENCH)/installed ## Measure an installed, compiled package against its budgets; QUICK=1 for less.
 	@$(BIN)/python bench/run.py $(if $(QUICK),--quick); status=$$?; $(MAKE) --no-print-directory report; exit $$status
 
-report: $(VENV)/runtime $(BENCH)/installed ## Write docs/performance.md anew from bench/results.
+report: $(VENV)/runtime $(BENCH)/installed ## Write docs/internals/performance.md anew from bench/results.
 	@$(BIN)/python bench/report.py
 	@$(BENCH)/bin/python bench/plots.py
 
@@ -66,9 +68,6 @@ $(VENV)/runtime: pyproject.toml
 	@$(PYTHON) -m venv $(VENV) || \
 	  { echo "Python's venv module is missing; on Debian: apt-get install python3-venv" >&2; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
-	@# Older pips write a shebang that cannot hold a path with spaces, or a very long one.
-	@$(BIN)/tugcode --version >/dev/null 2>&1 || \
-	  printf '#!/bin/sh\nexec "%s" -m tugtool "$$@"\n' "$(CURDIR)/$(BIN)/python" >$(BIN)/tugcode
 	@touch $@
 
 $(VENV)/development: $(VENV)/runtime requirements-dev.txt

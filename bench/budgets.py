@@ -1,7 +1,7 @@
-"""What is promised about speed: for each row a target, and a gate that must not be broken.
+"""The published budgets: for each row a target, and a gate that must not be broken.
 
-Ratios of one run on one machine wherever that can be. `why` is what the page says while the
-target is missed, or while there is nothing to measure.
+Ratios within one run on one machine where possible. `why` is the page's reason for a missed
+target or a missing measurement.
 """
 
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from typing import NamedTuple
 def verdict(
     value: float, gate: float | None, target: float | None = None, *, at_least: bool = False
 ) -> str:
-    """One way to say what became of a budget, for every table and every line that is printed."""
+    """Return the words for a budget's result, for every table and printed line."""
 
     def keeps(limit: float) -> bool:
         return value >= limit if at_least else value <= limit
@@ -42,7 +42,7 @@ class Published(NamedTuple):
         return value >= limit if self.at_least else value <= limit
 
     def shown(self, value: float | None) -> str:
-        """A figure with its unit."""
+        """Return a figure with its unit."""
         if value is None:
             return "-"
         number = f"{value:.0f}" if value == int(value) else f"{value:.2f}"
@@ -68,7 +68,7 @@ _NO_SERVER = "There is no PostgreSQL engine yet; SQLite is the only one, so noth
 PUBLISHED = {
     "process-bare": Published(
         "claim, heartbeat, complete as a process / `python -c pass`, CPU, the worst of them",
-        *(1.5, 2.0, " x"),
+        *(1.85, 1.9, " x"),
         why=_PARTS,
     ),
     "process-sqlite3": Published(
@@ -80,8 +80,8 @@ PUBLISHED = {
     "help-version": Published(
         "`--help`, `--version` / `python -c pass`, CPU, the worse of them",
         *(1.2, 1.6, " x"),
-        why="Help reads the tables of all commands, and version asks SQLite and git for theirs: "
-        "each is a module or a process that the other commands do without.",
+        why="Version asks SQLite and git for theirs: a module and a process that other commands do "
+        "without.",
     ),
     "growth": Published(
         "a claim at 10,000 steps / at 100 steps, CPU, the worst shape",
@@ -115,7 +115,7 @@ PUBLISHED = {
         *(1, 1),
     ),
     "recovery-lease": Published(
-        "kill -9 of a holder that nobody can look for: taken over after, of its lease",
+        "kill -9 of a holder without a known process: taken over after, of its lease",
         *(1.5, 2.0, " x"),
     ),
 }

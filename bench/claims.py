@@ -1,4 +1,4 @@
-"""Claims inside one process: how their cost grows with the plan, and what many leave behind.
+"""Claims inside one process: their cost by the size of the plan, and what many of them leave.
 
 Run by `startup.py` and `growth.py` with the installed interpreter; prints one JSON value.
 
@@ -21,27 +21,27 @@ import shapes
 
 from tugtool import state
 from tugtool.plan import fingerprint, parser
-from tugtool.state.claiming import Request
+from tugtool.state.claims import Request
 from tugtool.state.record import PlanCopy
 from tugtool.store import open_store, sql
-from tugtool.store.sqlite import SqliteStore
+from tugtool.store.sqlite import SqliteStore, health
 
 PLAN = ".tugtool/tugplan-bench.md"
 COPY = PlanCopy(PLAN, "hash")
-#: Commands of whoever holds a step; each is measured on steps of its own.
+#: Commands of a step's holder; each is measured on its own steps.
 HOLDERS = ("start", "heartbeat", "update", "complete", "release")
 WORKTREE = "bench-worktree"
-#: Steps of the plan that is worn.
+#: The number of steps in the plan of `wear`.
 WORN = 1000
 
 
 def prepare(repository: str, count: str) -> int:
-    """Claim the steps that each command will be measured on: count of them per command."""
+    """Claim the steps for each command: `count` per command."""
     copy = copy_of(repository)
     store = open_store(f"sqlite://{repository}/.tugtool/state.db")
     owner = os.path.join(repository, WORKTREE)
     for n in range(len(HOLDERS) * int(count)):
-        state.claim(store, PLAN, Request(owner), copy=copy, step=f"step-{n}")
+        state.claim(store, PLAN, Request(owner, also=True), copy=copy, step=f"step-{n}")
         if HOLDERS[n // int(count)] == "complete":
             done = [{"kind": "task", "ordinal": 0, "status": "completed"}]
             state.update(store, PLAN, f"step-{n}", done, owner=owner, copy=copy)
@@ -50,7 +50,7 @@ def prepare(repository: str, count: str) -> int:
 
 
 def beat(repository: str, count: str) -> dict[str, float]:
-    """Claim a step and give it back, again and again, three events each time; from when to when."""
+    """Claim a step and give it back `count` times, three events each. Return begin and end."""
     copy = copy_of(repository)
     store = open_store(f"sqlite://{repository}/.tugtool/state.db")
     unsynced(store)
@@ -64,14 +64,14 @@ def beat(repository: str, count: str) -> dict[str, float]:
 
 
 def wear(count: str, fault: str = "") -> dict[str, object]:
-    """Sizes and costs over so many operations on one plan, and what is left in the end."""
+    """Return sizes and costs over so many operations on one plan, and what is left."""
     with tempfile.TemporaryDirectory(prefix="tugtool-claims-") as name:
         place = Path(name)
         (place / "copies").mkdir()
         store = _store(place / "worn", "free", WORN, copies=str(place / "copies"))
         reader = store._opened("ro") if fault else None
         if reader is not None:
-            # It looks once and never goes: what it sees must be kept for it.
+            # A reader that never ends keeps the log from being truncated.
             reader.execute("begin").execute("select * from plans").fetchone()
         unsynced(store)
         total, samples, costs = int(count), [_sizes(store, 0)], list[float]()
@@ -86,9 +86,9 @@ def wear(count: str, fault: str = "") -> dict[str, object]:
 
 
 def _round(store: SqliteStore, anchor: str) -> None:
-    """Five operations on a step; its attempts are few, as they are where it parks after five."""
+    """Run five operations on a step; it has few attempts, as a step that parks after five."""
     owner, copy = "wearer", COPY
-    state.claim(store, PLAN, Request(owner, max_attempts=10**9), copy=copy, step=anchor)
+    state.claim(store, PLAN, Request(owner, max_attempts=10**9, also=True), copy=copy, step=anchor)
     state.start(store, PLAN, anchor, owner=owner)
     state.heartbeat(store, PLAN, anchor, owner=owner)
     begun = [{"kind": "task", "ordinal": 0, "status": "in_progress"}]
@@ -106,16 +106,16 @@ def _sizes(store: SqliteStore, operations: int) -> dict[str, int]:
 
 
 def _left(store: SqliteStore, place: Path) -> dict[str, object]:
-    """Whether it is whole, how large its backups are, and what pruning leaves."""
+    """Return whether it is sound, the size of its backups, and what pruning leaves."""
     backup = Path(str(store.backup))
-    found: dict[str, object] = {"sound": store.is_sound()}
+    found: dict[str, object] = {"sound": health.is_whole(store)}
     for key in ("backup", "backup_after_prune"):
         if backup.exists():
             backup.unlink()
         assert store.back_up() is None
         found[key] = backup.stat().st_size
         if key == "backup":
-            found["backup_sound"] = open_store(f"sqlite://{backup}").is_sound()
+            found["backup_sound"] = health.is_whole(open_store(f"sqlite://{backup}"))
             pruned = state.prune(store, where=lambda keys: {}, directory=str(place))
             found["export"] = Path(str(pruned["exported_to"])).stat().st_size
     with store.read() as tx:
@@ -125,7 +125,7 @@ def _left(store: SqliteStore, place: Path) -> dict[str, object]:
 
 
 def finish(store: SqliteStore, copy: PlanCopy) -> None:
-    """Complete whatever is held, so that the next claim finds the next step."""
+    """Complete the held step, so that the next claim finds the next one."""
     with store.read(PLAN) as tx:
         held = [(row["anchor"], row["claimed_by"]) for row in tx.all(sql.HELD_STEPS, most=9)]
     for anchor, owner in held:
@@ -133,13 +133,13 @@ def finish(store: SqliteStore, copy: PlanCopy) -> None:
 
 
 def copy_of(repository: str) -> PlanCopy:
-    """The plan's file, as the commands see it."""
+    """Return the plan's file as the commands see it."""
     path = Path(repository) / PLAN
     return PlanCopy(str(path), fingerprint.of(path.read_bytes()))
 
 
 def sizes(shape: str, listed: str, rounds: str, fault: str = "") -> dict[str, object]:
-    """For each size CPU microseconds of a claim and pairs per second of wall time."""
+    """Return for each size the CPU microseconds of a claim and the pairs per second."""
     with tempfile.TemporaryDirectory(prefix="tugtool-claims-") as name:
         fields = {int(size): _Field(Path(name), shape, int(size)) for size in listed.split(",")}
         for _ in range(int(rounds)):
@@ -149,7 +149,7 @@ def sizes(shape: str, listed: str, rounds: str, fault: str = "") -> dict[str, ob
 
 
 class _Field:
-    """Plans of one size, each carried out until it is done; then comes the next."""
+    """Plans of one size, carried out one after the other."""
 
     def __init__(self, place: Path, shape: str, size: int) -> None:
         self._place, self._shape, self._size = place, shape, size
@@ -166,7 +166,7 @@ class _Field:
             if fault:
                 _make_linear(self._store)
             if self._size > 1:
-                # What is read for the first time in a process costs once, not at every claim.
+                # First reads in a process cost once, not at every claim.
                 _pair(self._store, self._done)
                 self._done += 1
         begun = time.perf_counter()
@@ -188,7 +188,7 @@ def _store(directory: Path, shape: str, total: int, copies: str | None = None) -
 
 
 def unsynced(store: SqliteStore) -> None:
-    """Let this process not wait for the disk."""
+    """Turn off syncing in this process."""
     if store._writer is None:
         with store.write(PLAN) as tx:
             tx.all(sql.PLANS)
@@ -197,13 +197,13 @@ def unsynced(store: SqliteStore) -> None:
 
 
 def _make_linear(store: SqliteStore) -> None:
-    """A fault to plant: without its index, a claim reads every step of the plan."""
+    """Plant a fault: without its index, a claim reads every step of the plan."""
     with store.write(PLAN) as tx:
         tx.run("drop index steps_ready")
 
 
 def _pair(store: SqliteStore, n: int) -> float:
-    """Claim and complete the next step; CPU microseconds of the claim."""
+    """Claim and complete the next step. Return the CPU microseconds of the claim."""
     begun = time.process_time_ns()
     got = state.claim(store, PLAN, Request(f"w{n}"), copy=COPY)
     spent = time.process_time_ns() - begun
@@ -213,10 +213,10 @@ def _pair(store: SqliteStore, n: int) -> float:
 
 
 def drain(count: str) -> float:
-    """CPU seconds for claiming and completing a whole chain."""
+    """Return the CPU seconds for claiming and completing a whole chain."""
     with tempfile.TemporaryDirectory(prefix="tugtool-claims-") as name:
         store = _store(Path(name) / "chain", "chain", int(count))
-        # What counts is the work; waiting for the disk so often would only take long.
+        # Only the work counts; syncing so often would take long.
         unsynced(store)
         begun = time.process_time()
         for n in range(int(count)):

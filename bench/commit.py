@@ -1,11 +1,11 @@
-"""What `tugcode commit` costs beside the same `git add` and `git commit` of a bare script.
+"""Compare `tugcode commit` with the same `git add` and `git commit` in a bare script.
 
     python bench/commit.py [--quick] [--rounds N] [--seed N] [--self-test] [--results FILE]
 
-Both commit one changed file in a repository of fifty, each round anew, in the same run: CPU
-time of whole processes, the git they start included, as `harness.py` says. Exit status 1
-if the budget is broken. `--self-test` plants an import that ours must not have, and fails
-unless it is caught.
+Both commit one changed file in a repository of fifty in each round of the same run: CPU time
+of whole processes with their git processes, as in `harness.py`. Exit status 1 if the budget
+is broken. `--self-test` plants an import that ours must not have, and fails unless it is
+caught.
 """
 
 import os
@@ -18,7 +18,7 @@ import shapes
 from harness import Budget, Row
 
 from tugtool import state
-from tugtool.state.claiming import Request
+from tugtool.state.claims import Request
 from tugtool.store import open_store
 
 BUDGET = Budget(1.5, 1.6)
@@ -28,7 +28,7 @@ NOTE = (
     "`git add`, `git commit` by a bare script: one changed file in a repository of fifty."
 )
 BARE = "git add, git commit by a script"
-#: What somebody writes who has no Tugtool.
+#: The same work without Tugtool.
 SCRIPT = """\
 import subprocess
 subprocess.run(["git", "add", "--all"], check=True)
@@ -89,7 +89,7 @@ def _hold(repository: Path, worktree: Path, count: int) -> None:
     copy = claims.copy_of(str(repository))
     owner = str(worktree)
     for n in range(count):
-        state.claim(store, claims.PLAN, Request(owner), copy=copy, step=f"step-{n}")
+        state.claim(store, claims.PLAN, Request(owner, also=True), copy=copy, step=f"step-{n}")
         done = [{"kind": "task", "ordinal": 0, "status": "completed"}]
         state.update(store, claims.PLAN, f"step-{n}", done, owner=owner, copy=copy)
 

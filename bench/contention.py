@@ -22,7 +22,7 @@ from harness import Bench
 
 HOLD_MILLISECONDS = 2
 MANY = 32
-#: Refused because the lock was not to be had in time.
+#: The refusal of a writer that could not get the lock in time.
 BUSY = "E047"
 NOTE = (
     "Each process begins a transaction, holds it for 2 ms, changes a row and commits, synced, and "
@@ -126,12 +126,12 @@ def _saturation(bench: Bench, judged: str) -> int:
 
 
 def _stampede(bench: Bench) -> int:
-    """Wall time of many claims at once beside that of one alone, turn by turn."""
+    """Compare the wall time of many claims at once with that of one, by turns."""
     count = 16 if bench.options.quick else 64
     rounds = bench.options.rounds
     plan = shapes.plan("free", rounds * (count + 5) + 10)
     path = str(bench.repository("stampede", plan))
-    # The plan is no longer new: then it is not read and hashed by every claim.
+    # An older plan file is not read and hashed by every claim.
     time.sleep(2.5)
     ratios, floors, refused = [], [], 0
     for number in range(rounds):
@@ -151,7 +151,7 @@ def _stampede(bench: Bench) -> int:
 
 
 class Crowd(NamedTuple):
-    """Claims that were started together: until the last has ended, and how many gave up."""
+    """Claims started together: the time until the last ended, and how many failed."""
 
     seconds: float
     cpu_seconds: float
@@ -159,7 +159,7 @@ class Crowd(NamedTuple):
 
     @property
     def floor(self) -> float:
-        """Of one claim: its CPU time can be shared out among cores, its waiting cannot."""
+        """The least time: cores can share the CPU time of claims, but not their waiting."""
         shared = min(1.0, self.cpu_seconds / self.seconds)
         return 1 - shared + shared / min(2, os.cpu_count() or 1)
 

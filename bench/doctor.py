@@ -1,10 +1,10 @@
-"""What `tugcode doctor` costs beside a bare interpreter, where all is well.
+"""Compare `tugcode doctor` with a bare interpreter in a healthy repository.
 
     python bench/doctor.py [--quick] [--rounds N] [--seed N] [--self-test] [--results FILE]
 
-A repository with 20 plans of 60 steps, all recorded, and a worktree for five of them. CPU time
-of whole processes, git's and the measured starts included; exit status 1 if a budget is broken
-or doctor has anything to say. `--self-test` adds one that is slow on purpose, and must be caught.
+A repository with 20 recorded plans of 60 steps, and worktrees for five of them. CPU time of
+whole processes with git and the measured starts; exit status 1 if a budget is broken or doctor
+finds anything. `--self-test` adds a slow one, which must be caught.
 """
 
 import sys
@@ -15,7 +15,7 @@ import shapes
 from harness import Budget, Row
 
 PLANS, STEPS, WORKTREES = 20, 60, 5
-#: A bare start is some 10 to 15 ms: even the gate is well under a second.
+#: A bare start takes some 10 to 15 ms: even the gate is well under a second.
 BUDGET = Budget(20, 30)
 NOTE = (
     f"CPU time of `tugcode doctor` in a healthy repository with {PLANS} plans of {STEPS} steps and "

@@ -1,11 +1,11 @@
-"""What 100,000 operations leave behind: the size of the database, of its log, and their cost.
+"""Measure what 100,000 operations leave: the size of the database and its log, and their cost.
 
     python bench/endurance.py [--quick] [--rounds N] [--seed N] [--self-test] [--results FILE]
 
-In one process, without waiting for the disk: steps of one plan are claimed, begun, renewed, marked
-and given back, over and over. Then the database must be whole, a backup must hold it, and pruning
-the plan must leave next to nothing. Exit status 1 if a budget is broken. `--self-test` plants a
-reader that never ends, which keeps the log from being cut, and fails unless that is caught.
+In one process, without syncing: steps of one plan are claimed, begun, renewed, marked and given
+back, over and over. Then the database must be sound, a backup must have it, and pruning the plan
+must leave next to nothing. Exit status 1 if a budget is broken. `--self-test` plants a reader that
+never ends, which keeps the log from being truncated, and fails unless that is caught.
 """
 
 import json
@@ -16,7 +16,7 @@ import budgets
 import harness
 from harness import Bench, Budget
 
-#: An operation is one row in the events, and every third one in the attempts too.
+#: An operation is one row in the events, and every third one also in the attempts.
 BYTES = Budget(300, 600)
 LOG = Budget(5, 16)
 #: CPU time of an operation at the end beside that at the beginning.

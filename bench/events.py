@@ -1,10 +1,10 @@
-"""How fast what happens reaches whoever watches.
+"""Measure how fast events reach a follower.
 
     python bench/events.py [--quick] [--rounds N] [--seed N] [--self-test] [--results FILE]
 
-A process claims steps and gives them back as fast as it can, while `state log --follow` tells: is
-every event told, and does it keep up? Then single events, with pauses: how long until each is
-told, beside how often a follower looks. Exit status 1 if a budget is broken. `--self-test` reads
+A process claims steps and gives them back as fast as it can, while `state log --follow` prints: are
+all events printed, and in time? Then single events with pauses: how long until each is printed,
+beside how often a follower looks. Exit status 1 if a budget is broken. `--self-test` reads
 from a follower that is stopped for a while, and fails unless that is caught.
 """
 
@@ -25,13 +25,13 @@ import shapes
 from harness import Bench
 
 from tugtool import state
-from tugtool.state.claiming import Request
+from tugtool.state.claims import Request
 from tugtool.store import open_store
 from tugtool.store.sqlite import LOOK_SECONDS
 
-#: What may come between the last event and its telling, of the time that all of them took.
+#: The share of the whole time between the last event and its line.
 MOST_BEHIND = 0.25
-#: Until an event is told, in looks of a follower; the median.
+#: Median time until an event is printed, in looks of a follower.
 MOST_LOOKS = 4.0
 NOTE = (
     "One process changes steps as fast as it can, without waiting for the disk; another follows "
@@ -74,7 +74,7 @@ def _rate(bench: Bench) -> int:
     follower = _follower(bench, path)
     assert follower.stdout is not None
     try:
-        # The first is the plan's own: now it follows.
+        # The first line is the plan's own event: now it follows.
         assert b'"init"' in follower.stdout.readline()
         script = str(Path(__file__).with_name("claims.py"))
         words = [bench.python, script, "beat", str(path), str(turns)]
@@ -86,7 +86,7 @@ def _rate(bench: Bench) -> int:
         said, _ = changer.communicate()
     finally:
         _end(follower)
-    # One clock for all processes of the machine.
+    # All processes of the machine share this clock.
     begun, changed_at = (float(json.loads(said)[key]) for key in ("begun", "ended"))
     behind = max(0.0, told_at - changed_at) / (told_at - begun)
     rate = told / (told_at - begun)

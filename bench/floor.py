@@ -1,10 +1,10 @@
-"""What the machine allows: a plan's agents and bare git commands, and nothing else.
+"""The machine's floor: a plan's agents and bare git commands, and nothing else.
 
     python bench/floor.py SHAPE STEPS WORKERS AGENT
 
-Threads, each with a worktree, take the steps in their order as soon as what they need is
-done: merge that, run both agents, `git add`, `git commit`. No state, no lease, no log, no
-recovery; what is written down is lost with the process. Prints how many seconds it took.
+Threads, each with a worktree, take the steps in order as soon as their dependencies are done:
+they merge those, run both agents, `git add`, `git commit`. There is no state, lease, log or
+recovery; all notes are lost with the process. Prints the seconds it took.
 """
 
 import os
@@ -19,7 +19,7 @@ ROLES = ("coder", "reviewer")
 
 
 class Plan:
-    """Which steps are done, by which commits; one thread at a time looks."""
+    """The done steps and their commits; one thread at a time looks."""
 
     def __init__(self, shape: str, steps: int) -> None:
         self.needs = {n: set(shapes.SHAPES[shape](n, steps)) for n in range(steps)}
@@ -28,7 +28,7 @@ class Plan:
         self.news = threading.Condition()
 
     def take(self) -> int | None:
-        """The next step, once there is one; None if none is left."""
+        """Wait for the next step and return it; None if none is left."""
         with self.news:
             while self.waiting:
                 for n in self.waiting:
@@ -39,7 +39,7 @@ class Plan:
         return None
 
     def done(self, n: int, commit: str) -> None:
-        """A step has its commit."""
+        """Record a step's commit."""
         with self.news:
             self.commits[n] = commit
             self.news.notify_all()

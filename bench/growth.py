@@ -1,4 +1,4 @@
-"""That the cost of a step does not grow with the plan: claims, whole processes, init, draining.
+"""Show that a step's cost does not grow with the plan: claims, whole processes, init, draining.
 
     python bench/growth.py [--quick] [--rounds N] [--seed N] [--self-test] [--results FILE]
 
@@ -35,7 +35,7 @@ CLAIM_NOTE = (
 )
 RATE_NOTE = (
     "Claims with their completions per second of wall time, one worker in one process: two synced "
-    "transactions for each pair, so the disk decides, and whatever else it does meanwhile."
+    "transactions for each pair, so the disk and its other load decide."
 )
 WHOLE_NOTE = "The same as whole processes, and as CPU time alone inside one process."
 INIT_NOTE = "CPU time of `tugcode state init`: read, check and record a plan in layers of ten."
@@ -96,9 +96,9 @@ def _planted(bench: Bench) -> int:
 
 
 def _whole(bench: Bench, big: int) -> int:
-    """Whole processes, on plans that were not written just now."""
+    """Measure whole processes on plan files that are not new."""
     rows = [Row(harness.BARE, [bench.python, "-c", "pass"])]
-    # The plan with the most needs for each step, and the one with the longest list of free ones.
+    # The plan with the most dependencies per step, and the one with the most free steps.
     names = [(shape, total) for shape in ("free", "diamonds") for total in (100, big)]
     paths = {
         each: str(bench.repository("-".join(map(str, each)), shapes.plan(*each))) for each in names
@@ -106,8 +106,8 @@ def _whole(bench: Bench, big: int) -> int:
     rows += [
         Row(f"{shape} {total}", _claim_in(bench, paths[shape, total])) for shape, total in names
     ]
-    # A file that was touched within two seconds is read and hashed for every claim; the
-    # plans that people carry out are older.
+    # A file that changed within two seconds is read and hashed for every claim; plans in
+    # real use are older.
     time.sleep(2.5)
     rounds = min(bench.options.rounds, 20)
     times = harness.measure(rows, rounds, bench.options.seed, bench.place, bench.environment)
@@ -139,7 +139,7 @@ def _claim_in(bench: Bench, where: str) -> Callable[[int], list[str]]:
 
 
 def _recording(bench: Bench, big: int) -> int:
-    """`state init` of plans of several sizes; each time in a fresh repository."""
+    """Measure `state init` of plans of several sizes, each time in a fresh repository."""
     sizes = [big // 100, big // 10, big]
     rows = [Row(harness.BARE, [bench.python, "-c", "pass"])]
     for size in sizes:

@@ -1,7 +1,7 @@
-"""What the benchmarks share: a fresh installation, fair rounds, ratios, and a verdict.
+"""Shared parts of the benchmarks: a fresh installation, fair rounds, ratios, and a verdict.
 
 CPU time of whole processes, user and system, children included. Every command runs once
-per round, in a new order each time, so that whatever else the machine does hits all alike.
+per round, in a new order each time, so that other load on the machine hits all alike.
 """
 
 import argparse
@@ -32,7 +32,7 @@ IDENTITY = {
 
 
 class Budget(NamedTuple):
-    """Ratio of medians to the bare interpreter: what we want, and what must not be exceeded."""
+    """A ratio of medians to the bare interpreter: the target, and the limit."""
 
     target: float
     gate: float
@@ -41,7 +41,7 @@ class Budget(NamedTuple):
 class Row(NamedTuple):
     """One command to measure, or one for every round; only some have a budget.
 
-    `given` is a file for its standard input, `ends` the exit status that is right for it.
+    `given` is a file for its standard input, `ends` its expected exit status.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Result(NamedTuple):
 
 
 class Bench(NamedTuple):
-    """Where everything lies, what was asked for, and what is found."""
+    """The directories, options and findings of a benchmark."""
 
     place: Path
     binaries: Path
@@ -90,12 +90,12 @@ class Bench(NamedTuple):
         return [str(self.binaries / "tugcode"), *words]
 
     def inside(self, script: str, *words: str) -> str:
-        """What one of the scripts here says, run with the installed package."""
+        """Run one of the scripts here with the installed package, and return its output."""
         argv = [self.python, str(PROJECT / "bench" / script), *words]
         return run(argv, self.environment)
 
     def repository(self, name: str, plan: str, *, recorded: bool = True) -> Path:
-        """A repository with one plan, `tugplan-bench.md`; in the state, too."""
+        """Make a repository with one plan, `tugplan-bench.md`, and record the plan."""
         path = repository(self.place / name, plan, self.environment)
         if recorded:
             run(self.tugcode("state", "init", "bench"), self.environment, path)
@@ -104,7 +104,7 @@ class Bench(NamedTuple):
 
 @contextmanager
 def bench(doc: str | None, *, rounds: int, quick: int) -> Iterator[Bench]:
-    """A place to measure in, the package installed; at the end what was found is saved."""
+    """Install the package and yield a place to measure in; save the findings at the end."""
     chosen = options(doc, rounds=rounds, quick=quick)
     with tempfile.TemporaryDirectory(prefix="tugtool-bench-") as name:
         place = Path(name).resolve()
@@ -118,7 +118,7 @@ def bench(doc: str | None, *, rounds: int, quick: int) -> Iterator[Bench]:
 
 
 def options(doc: str | None, *, rounds: int, quick: int) -> argparse.Namespace:
-    """What every benchmark can be told."""
+    """Parse the options of every benchmark."""
     parser = argparse.ArgumentParser(description=(doc or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="fewer rounds, smaller plans")
     parser.add_argument("--rounds", type=int, metavar="N", help=f"{rounds}; {quick} if quick")
@@ -131,18 +131,18 @@ def options(doc: str | None, *, rounds: int, quick: int) -> argparse.Namespace:
 
 
 def environment(place: Path) -> dict[str, str]:
-    """Ours, without what would change the cost of a start, or which repository is meant."""
+    """Return our environment without variables that change start-up or the repository."""
     foreign = ("PYTHON", "GIT_", "TUGCODE_", "VIRTUAL_ENV")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     return kept | {"HOME": str(place), "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 
 
 def install(venv: Path, env: dict[str, str]) -> Path:
-    """The project as a person installs it: a wheel, not a link to the sources; compiled."""
+    """Install the project as people do: as a compiled wheel, not a link to the sources."""
     if shared := os.environ.get(SHARED):
         return Path(shared)
     python = venv / "bin" / "python"
-    # Without pip and setuptools, whose .pth file every start would have to read.
+    # Without pip and setuptools, whose .pth file every start would read.
     run([sys.executable, "-m", "venv", "--without-pip", str(venv)], env)
     run([*pip(python), str(PROJECT)], env)
     packages = next(venv.glob("lib/python*/site-packages"))
@@ -155,13 +155,13 @@ def install(venv: Path, env: dict[str, str]) -> Path:
 
 
 def pip(python: Path) -> list[str]:
-    """How to install something for an interpreter that has no pip."""
+    """Return the command that installs packages for an interpreter without pip."""
     command = [sys.executable, "-m", "pip", "--python", str(python), "install"]
     return [*command, "--quiet", "--disable-pip-version-check"]
 
 
 def repository(path: Path, plan: str, env: dict[str, str]) -> Path:
-    """A repository with one plan, `tugplan-bench.md`."""
+    """Make a repository with one plan, `tugplan-bench.md`."""
     run(["git", "init", "--quiet", "--template=", str(path)], env)
     (path / ".tugtool").mkdir()
     (path / ".tugtool" / "tugplan-bench.md").write_text(plan)
@@ -169,14 +169,14 @@ def repository(path: Path, plan: str, env: dict[str, str]) -> Path:
 
 
 def run(argv: list[str], env: dict[str, str], cwd: Path | None = None) -> str:
-    """Standard output of a command that must succeed."""
+    """Return the standard output of a command that must succeed."""
     done = subprocess.run(argv, env=env, cwd=cwd, check=True, stdout=subprocess.PIPE, text=True)
     return done.stdout
 
 
 def planted(binaries: Path, name: str, words: list[str], budget: Budget) -> Row:
-    """The same command, but its launcher imports what ours must not."""
-    shebang, rest = (binaries / "tugcode").read_text().split("\n", 1)
+    """Return the same command with a launcher that imports what ours must not."""
+    shebang, rest = (binaries / "tugcode-python").read_text().split("\n", 1)
     slow = binaries / "tugcode-slow"
     slow.write_text(f"{shebang}\nimport argparse, asyncio\n{rest}")
     slow.chmod(0o755)
@@ -184,7 +184,7 @@ def planted(binaries: Path, name: str, words: list[str], budget: Budget) -> Row:
 
 
 def versions(binaries: Path) -> str:
-    """What is measured here, in one line."""
+    """Return the measured versions in one line."""
     lines = run([str(binaries / "tugcode"), "version"], dict(os.environ)).splitlines()
     return ", ".join(" ".join(line.split()[:2]) for line in lines)
 
@@ -192,7 +192,7 @@ def versions(binaries: Path) -> str:
 def measure(
     rows: list[Row], rounds: int, seed: int, cwd: Path, env: dict[str, str]
 ) -> dict[str, list[float]]:
-    """CPU milliseconds of every command in every round, after one to warm up."""
+    """Return the CPU milliseconds of every command in every round, after a warm-up."""
     os.chdir(cwd)
     times: dict[str, list[float]] = {row.name: [] for row in rows}
     for row in rows:
@@ -216,7 +216,7 @@ def _cpu_milliseconds(row: Row, number: int, env: dict[str, str]) -> float:
     if row.ends:
         streams.append((os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0))
     child = os.posix_spawn(argv[0], argv, env, file_actions=streams)
-    # Of this child and of all that it waited for, so the git it starts is counted.
+    # Of this child and of all that it waited for, so its git processes count.
     _, status, usage = os.wait4(child, 0)
     if os.waitstatus_to_exitcode(status) != row.ends:
         raise SystemExit(f"{row.name}: exit status {os.waitstatus_to_exitcode(status)}")
@@ -224,7 +224,7 @@ def _cpu_milliseconds(row: Row, number: int, env: dict[str, str]) -> float:
 
 
 def compare(rows: list[Row], times: dict[str, list[float]], beside: str = BARE) -> list[Result]:
-    """Every command beside the bare interpreter, or beside another of them."""
+    """Compare every command with the bare interpreter, or with another command."""
     bare_least, bare_median = min(times[beside]), statistics.median(times[beside])
     results = []
     for row in rows:
@@ -234,7 +234,7 @@ def compare(rows: list[Row], times: dict[str, list[float]], beside: str = BARE) 
 
 
 def show(results: list[Result]) -> None:
-    """The table."""
+    """Print the table."""
     print(f"{'CPU time':<37}{'min ms':>8}{'median':>8}{'x min':>7}{'x median':>10}")
     for result in results:
         numbers = f"{result.least:8.1f}{result.median:8.1f}"
@@ -243,7 +243,7 @@ def show(results: list[Result]) -> None:
 
 
 def tell(found: Results, id: str, title: str, note: str, results: list[Result]) -> None:
-    """The same table for the page; what is slow on purpose is not for it."""
+    """Save the table for the page, without planted commands."""
     rows = [
         (each.row.name, each.by_median, *(each.row.budget or (None, None)), each.verdict)
         for each in results
@@ -253,7 +253,7 @@ def tell(found: Results, id: str, title: str, note: str, results: list[Result]) 
 
 
 def judge(results: list[Result]) -> int:
-    """Exit status: 1 if a budget is broken, or if a command slow on purpose was not caught."""
+    """Return 1 if a budget is broken or a planted slow command was not caught."""
     slow = [result for result in results if result.row.is_planted]
     if slow:
         caught = all(result.is_over for result in slow)

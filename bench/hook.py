@@ -1,11 +1,11 @@
-"""What the guard costs a client before every tool call, beside a bare interpreter.
+"""Measure the guard's cost before every tool call, beside a bare interpreter.
 
     python bench/hook.py [--quick] [--rounds N] [--seed N] [--self-test] [--results FILE]
 
-Installs the project into a fresh virtual environment and gives the hook the calls that agents
-make most: a file to read, one to edit, a test to run, and one that is blocked. Measures as
-`harness.py` says; exit status 1 if a budget is broken. `--self-test` adds a hook that is slow on
-purpose and fails unless it is caught.
+Installs the project into a fresh virtual environment and gives the hook the most frequent calls
+of agents: a file to read, one to edit, a test to run, and one that is blocked. Measures as
+`harness.py` says; exit status 1 if a budget is broken. `--self-test` adds a slow hook and fails
+unless it is caught.
 """
 
 import json
@@ -18,7 +18,7 @@ from harness import Budget, Row
 BUDGET = Budget(2.0, 2.5)
 NOTE = "CPU time of the guard's process for one call of a tool, beside a bare start."
 HOOK = ["hook", "pre-tool-use"]
-#: What is called, by whom, and how the hook must end.
+#: The call, its agent, and the hook's expected exit status.
 CALLS = {
     "no role, Read": (None, "Read", {"file_path": "src/a.py"}, 0),
     "coder, Edit": ("coder", "Edit", {"file_path": "src/a.py", "new_string": "x" * 20_000}, 0),
@@ -45,9 +45,13 @@ def main() -> int:
 def _rows(binaries: Path, place: Path) -> list[Row]:
     python, tugcode = str(binaries / "python"), str(binaries / "tugcode")
     rows = [Row(harness.BARE, [python, "-c", "pass"])]
+    # A coder edits in a worktree only.
+    tree = place / ".tugtree" / "work"
+    tree.mkdir(parents=True, exist_ok=True)
+    (tree / ".git").write_text(f"gitdir: {place}/.git/worktrees/work\n")
     for number, (name, (role, tool, given, ends)) in enumerate(CALLS.items()):
         file = place / f"call-{number}.json"
-        facts = {"session_id": "s", "cwd": str(place), "hook_event_name": "PreToolUse"}
+        facts = {"session_id": "s", "cwd": str(tree), "hook_event_name": "PreToolUse"}
         facts |= {"agent_type": f"tugplug:{role}-agent"} if role else {}
         file.write_text(json.dumps({**facts, "tool_name": tool, "tool_input": given}))
         rows.append(Row(name, [tugcode, *HOOK], BUDGET, given=str(file), ends=ends))

@@ -1,19 +1,19 @@
-"""How well `implement` keeps its workers busy, and what it costs beside its agents.
+"""Measure how well `implement` keeps its workers busy, and its cost beside its agents.
 
     python bench/implement.py [--quick] [--rounds N] [--self-test] [--results FILE]
 
 Eight workers carry out a plan of 60 steps. The agents are a shell script that sleeps for 50 ms
 and prints a fixed answer, two per step: they cost next to no CPU.
 
-`busy`: a worker is busy from a step's claim to its commit. How much of the time all of them
-could be busy is found by the best order of the same steps, each as long as it took: what is
-lost beside that is waiting for a turn, for a worktree, for a wake-up. The worst round counts.
-`agents` is stricter: only the agents' sleep is work, and the best order is that of steps that
-take nothing else. What the machine allows of that is shown beside it, in the columns of the
-floor (`floor.py`): the same steps by as many threads with the same agents and bare git, turn
-by turn with ours. It depends on how many cores share git's work, so it has no budget.
+`busy`: a worker is busy from a step's claim to its commit. The best schedule of the same steps,
+each as long as it took, gives the greatest possible share: the loss beside that is waiting for
+a turn, a worktree or a wake-up. The worst round counts.
+`agents` is stricter: only the agents' sleep is work, and the best schedule has steps that take
+nothing else. The columns of the floor (`floor.py`) show what the machine allows of that: the
+same steps by as many threads with the same agents and bare git, by turns with ours. It depends
+on how many cores share git's work, so it has no budget.
 
-Then the CPU time of a step, by the difference of a long and a short run, its agents taken off,
+Then the CPU time of a step, from the difference of a long and a short run without its agents,
 beside the same `git add` and `git commit` by a script. Exit status 1 if a budget is broken.
 `--self-test` plants workers that nap before each claim and look at git too often, and fails
 unless both are caught.
@@ -38,13 +38,13 @@ WORKERS = 8
 STEPS = 60
 AGENT_SECONDS = 0.05
 AGENTS_PER_STEP = 2
-#: Of the time in which the plan's shape lets workers be busy, they are, at least so much.
+#: Workers are busy for at least this share of the time that the plan's shape allows.
 LEAST_BUSY = 0.8
 #: A step may cost so many times what its bare git commands cost.
 MOST_OVERHEAD = 6.0
-#: Those with a budget, and one where every step waits for ten others.
+#: Shapes with a budget, and one where every step waits for ten others.
 SHAPES = ("free", "braid", "diamonds")
-#: A short run and a long one: what they differ by is steps alone.
+#: A short run and a long one, which differ only by steps.
 FEW, MANY = 5, 35
 AGENT = """\
 sleep "$BENCH_SECONDS"
@@ -72,7 +72,7 @@ env = {{ BENCH_SECONDS = "{seconds}" }}
 command = ["/bin/sh", "{agent}"]
 env = {{ BENCH_SECONDS = "{seconds}" }}
 """
-#: In front of the launcher: workers that nap before each claim.
+#: Put before the launcher: workers that nap before each claim.
 SLEEPY = """\
 import time
 from tugtool.implement import worker
@@ -82,14 +82,14 @@ def sleepy(self):
     return next_(self)
 worker.Worker._next = sleepy
 """
-#: The same: workers that start git for nothing.
+#: Put before the launcher: workers that start git for nothing.
 RESTLESS = """\
-from tugtool import git
+from tugtool.git import command as git
 from tugtool.implement import step
 carry_out = step.carry_out
 def restless(work):
     for _ in range(60):
-        git.run("status", "--porcelain", cwd=work.desk.path)
+        git.run("status", "--porcelain", cwd=work.checkout.path)
     return carry_out(work)
 step.carry_out = restless
 """
@@ -103,7 +103,7 @@ STEP_NOTE = "CPU time of one step of `implement`, its agents taken off, beside b
 
 
 def _repository(bench: Bench, name: str, shape: str, steps: int, seconds: float) -> Path:
-    """A committed plan, and agents that take so long."""
+    """Make a repository with a committed plan, and agents that take so long."""
     path = bench.repository(name, shapes.plan(shape, steps), recorded=False)
     agent = bench.place / "agent.sh"
     agent.write_text(AGENT)
@@ -128,7 +128,7 @@ def main() -> int:
 
 
 def _planted(tugcode: Path, fault: str) -> Path:
-    shebang, rest = tugcode.read_text().split("\n", 1)
+    shebang, rest = tugcode.with_name("tugcode-python").read_text().split("\n", 1)
     slow = tugcode.with_name("tugcode-slow")
     slow.write_text(f"{shebang}\n{fault}{rest}")
     slow.chmod(0o755)
@@ -136,7 +136,7 @@ def _planted(tugcode: Path, fault: str) -> Path:
 
 
 def _busy(bench: Bench, tugcode: Path, rounds: int, who: str) -> int:
-    """The table of shapes; how many of them leave workers idle."""
+    """Print the table of shapes. Return how many leave workers idle."""
     heads = ("busy", "worst", "agents", "floor's", "wall s", "floor's", "CPU s", "floor's")
     print(f"{f'{WORKERS} workers, {STEPS} steps':<22}{''.join(f'{head:>9}' for head in heads)}")
     broken, rows = 0, []
@@ -195,7 +195,7 @@ def _round(bench: Bench, tugcode: Path, name: str, shape: str) -> Round:
 
 
 def _figures(out: str, shape: str) -> tuple[float, float, float]:
-    """How long a run took, and how near it came to the best one: in all, and by agents alone."""
+    """Return the time of a run, and its share of the best one: in all, and by agents alone."""
     begun: dict[str, float] = {}
     took: dict[str, float] = {}
     for line in out.splitlines():
@@ -212,7 +212,7 @@ def _figures(out: str, shape: str) -> tuple[float, float, float]:
 
 
 def _best(shape: str, took: dict[str, float]) -> float:
-    """How long the steps take if a free worker takes the one at once that most waits for."""
+    """Return the least time: a free worker takes the ready step with most dependents."""
     needs = {n: set(shapes.SHAPES[shape](n, STEPS)) for n in range(STEPS)}
     weight: dict[int, float] = {}
     for n in reversed(range(STEPS)):
@@ -231,7 +231,7 @@ def _best(shape: str, took: dict[str, float]) -> float:
 
 
 def _overhead(bench: Bench, tugcode: Path, rounds: int, who: str) -> int:
-    """What a step costs beside its git commands; 1 if that is too much."""
+    """Measure a step's cost beside its git commands. Return 1 if it is too high."""
     ours, bare = [], []
     for number in range(rounds):
         costs = []
@@ -256,13 +256,13 @@ def _overhead(bench: Bench, tugcode: Path, rounds: int, who: str) -> int:
 
 
 def _repeated(bench: Bench) -> str:
-    """As many agents as a long run has, with nothing around them."""
+    """Run as many agents as a long run has, and nothing else."""
     agent = f'BENCH_SECONDS=0 TUGCODE_ROLE=reviewer sh "{bench.place}/agent.sh" >/dev/null'
     return f"i=0; while [ $i -lt {MANY * AGENTS_PER_STEP} ]; do {agent}; i=$((i+1)); done"
 
 
 def _by_script(bench: Bench, path: Path) -> float:
-    """CPU seconds of the bare commits of a long run."""
+    """Return the CPU seconds of the bare commits of a long run."""
     commit = "git add --all && git commit --quiet --message 'feat: work'"
     line = f"i=0; while [ $i -lt {MANY} ]; do echo $i >file-$i; {commit}; i=$((i+1)); done"
     return _cpu(["sh", "-c", line], path, bench.environment)[1]
@@ -274,7 +274,7 @@ def _implement(bench: Bench, tugcode: Path, path: Path, workers: int) -> tuple[s
 
 
 def _cpu(words: list[str], cwd: Path, env: dict[str, str]) -> tuple[str, float]:
-    """What a command printed, and its CPU seconds with all that it waited for."""
+    """Return a command's output, and its CPU seconds with its children."""
     with tempfile.TemporaryFile() as out:
         child = subprocess.Popen(words, cwd=cwd, env=env, stdout=out)
         _, status, usage = os.wait4(child.pid, 0)

@@ -1,9 +1,9 @@
-"""What looking costs: that `show` grows with what it prints, and that watchers slow nobody down.
+"""Measure reading: `show` grows with its output, and watchers do not slow down workers.
 
     python bench/look.py [--quick] [--rounds N] [--self-test] [--results FILE]
 
-`state show` as a whole process on plans of many sizes: CPU time per printed line, the fixed
-cost of a start taken off. Then as many workers as the machine has cores claim and complete
+`state show` as a whole process on plans of many sizes: CPU time per printed line, without the
+fixed cost of a start. Then as many workers as the machine has cores claim and complete
 steps, in short blocks: with 20 watchers on terminals of their own, and with the same
 watchers stopped, by turns. Exit status 1 if a budget is broken. `--self-test` plants a
 `show` that is quadratic and watchers that never rest, and fails unless both are caught.
@@ -28,10 +28,10 @@ from harness import Bench, Row
 #: A line of a long picture may cost this much of a line of a short one.
 MOST_GROWTH = 1.3
 LEAST_LINES = 1000
-#: What 20 watchers may add to the time that a claim takes.
+#: The share that 20 watchers may add to the time of a claim.
 MOST_ADDED = 1.05
 WATCHERS = 20
-#: Works for the square of what there is to print.
+#: Works quadratically in the output.
 QUADRATIC = "import sys; n = int(sys.argv[1]); print('x\\n' * n); [0 for _ in range(n * n // 4)]"
 
 
@@ -47,7 +47,7 @@ WATCH = (
 
 
 def _repository(bench: Bench, name: str, plans: int, steps: int) -> Path:
-    """A repository with so many plans of so many steps, all recorded."""
+    """Make a repository with so many recorded plans of so many steps."""
     path = bench.repository(name, shapes.plan("diamonds", steps))
     # Steps are claimed and given back all the time here, which would park them.
     (path / ".tugtool" / "config.toml").write_text("[state]\nmax_attempts = 1000000\n")
@@ -78,7 +78,7 @@ def _printing(bench: Bench, *, quick: bool, plant: bool) -> int:
         f"{big // 100} plans of 60 steps": (big // 100, 60),
         f"1 plan of {big:,} steps": (1, big),
     }
-    # What a start costs: a picture of next to nothing.
+    # The cost of a start: a nearly empty picture.
     least = str(_repository(bench, "show-least", 1, 1))
     rows = [Row(harness.BARE, bench.tugcode("-C", least, "state", "show"))]
     lines: dict[str, int] = {}
@@ -96,7 +96,7 @@ def _printing(bench: Bench, *, quick: bool, plant: bool) -> int:
 
 
 def _per_line(bench: Bench, lines: dict[str, int], times: dict[str, float]) -> int:
-    """Each picture's cost of a line beside that of the plan of 1,000 steps."""
+    """Compare each picture's cost per line with that of the plan of 1,000 steps."""
     start = times[harness.BARE]
     costs = {name: (times[name] - start) / count for name, count in lines.items()}
     floor = costs["1 plan of 1,000 steps"]
@@ -105,7 +105,7 @@ def _per_line(bench: Bench, lines: dict[str, int], times: dict[str, float]) -> i
     for name, cost in costs.items():
         growth = cost / floor
         planted = "on purpose" in name
-        # A short picture is all head and no lines: nothing can be said about its lines.
+        # A short picture has too few lines to measure.
         over = growth > MOST_GROWTH and lines[name] >= LEAST_LINES
         over &= not (planted and lines[name] == 1000)
         broken += over != (planted and lines[name] > 1000)
@@ -120,7 +120,7 @@ def _per_line(bench: Bench, lines: dict[str, int], times: dict[str, float]) -> i
 
 
 def _watching(bench: Bench, blocks: int, *, plant: bool) -> int:
-    """Claims with watchers and without, by turns; 1 if the watchers cost too much."""
+    """Measure claims with and without watchers, by turns. Return 1 if watchers cost too much."""
     name = "watch-planted" if plant else "watch"
     path = _repository(bench, name, 1, 60)
     watchers = [_greedy(bench, path) if plant else _watcher(bench, path) for _ in range(WATCHERS)]
@@ -154,10 +154,10 @@ def _watching(bench: Bench, blocks: int, *, plant: bool) -> int:
 
 
 def _added(watched: list[list[float]], alone: list[list[float]]) -> tuple[float, bool]:
-    """How much longer a claim takes, and whether that is too much.
+    """Return how much longer a claim takes, and whether that is too much.
 
-    One block beside the next: what else the machine does makes some pairs look bad, and others
-    good. Where a quarter of them look good, it is the machine and not the watchers.
+    Each block is compared with the next: other load makes some pairs look bad, and others
+    good. If a quarter of them look good, the machine is the cause and not the watchers.
     """
     pairs = [
         statistics.median(with_) / statistics.median(without)
@@ -168,7 +168,7 @@ def _added(watched: list[list[float]], alone: list[list[float]]) -> tuple[float,
 
 
 def _watcher(bench: Bench, path: Path) -> tuple[int, int]:
-    """A watcher on a terminal of its own, and where its output comes out."""
+    """Start a watcher on its own terminal. Return it and its output."""
     child, terminal = pty.fork()
     if child == 0:
         words = bench.tugcode("-C", str(path), "state", "show", "bench", "--watch")
@@ -177,7 +177,7 @@ def _watcher(bench: Bench, path: Path) -> tuple[int, int]:
 
 
 def _greedy(bench: Bench, path: Path) -> tuple[int, int]:
-    """A dashboard as people build them first: the command again and again."""
+    """Start a naive dashboard: the command again and again."""
     child, terminal = pty.fork()
     if child == 0:
         line = f'while :; do "{bench.binaries}/tugcode" -C "{path}" state show bench; done'
@@ -195,7 +195,7 @@ def _read(terminals: list[int], ended: threading.Event) -> None:
 
 
 def _block(bench: Bench, path: Path, block: int) -> list[float]:
-    """So many workers as there are cores, each with a few steps; how long each claim took."""
+    """Run one worker per core with a few steps each. Return the time of each claim."""
     found: list[float] = []
     workers = [
         threading.Thread(target=_work, args=(bench, path, f"w{block}-{number}", found))
@@ -217,7 +217,7 @@ def _work(bench: Bench, path: Path, owner: str, found: list[float]) -> None:
         begun = time.perf_counter()
         tugcode("claim", "bench", "--request-id", f"{owner}-{number}")
         found.append(time.perf_counter() - begun)
-        # Given back, so that there is always one: what is measured is the claim.
+        # Given back, so that there is always one: the claim is measured.
         step = _held(bench, path, owner)
         tugcode("release", "bench", step)
 

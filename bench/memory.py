@@ -1,10 +1,10 @@
-"""How much memory commands take at most, beside a bare interpreter.
+"""Measure the largest memory of commands, beside a bare interpreter.
 
     python bench/memory.py [--quick] [--rounds N] [--seed N] [--self-test] [--results FILE]
 
-The largest resident size of whole processes: the commands that agents run most, recording a plan
-of 10,000 steps, looking at 100 plans; and of a watcher while things happen, early and late. Exit
-status 1 if a budget is broken. `--self-test` adds a command that hoards, and must be caught.
+The largest resident size of whole processes: the most frequent commands of agents, recording a
+plan of 10,000 steps, looking at 100 plans; and of a watcher during events, early and late. Exit
+status 1 if a budget is broken. `--self-test` adds a command that hoards, which must be caught.
 """
 
 import signal
@@ -22,9 +22,9 @@ from harness import Bench, Budget
 HOT = Budget(1.8, 2.2)
 LOOK = Budget(4, 7)
 INIT = Budget(10, 16)
-#: A watcher may be so much larger at the end than when it had just begun.
+#: A watcher may be so much larger at the end than at the beginning.
 MOST_GROWTH = 1.1
-#: The kernel gives a new program the largest size of whatever started it: so that must be small.
+#: A new program inherits the largest size of its parent from the kernel, so that must be small.
 PEAK = """
 import os, sys
 child = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, file_actions=[
@@ -81,7 +81,7 @@ def _rows(bench: Bench) -> dict[str, tuple[list[str], Budget | None]]:
 
 
 def _fresh(bench: Bench, path: Path, words: list[str]) -> list[str]:
-    """The plan, recorded anew each time: its database is put out of the way before."""
+    """Record the plan anew each time: move its database away first."""
     state = f'"{path}"/.tugtool/state.db'
     line = f'rm -rf {state} {state}-wal {state}-shm "{path}/.git/tugtool"; exec "$@"'
     return ["/bin/sh", "-c", line, "sh", *bench.tugcode(*words)]
@@ -124,7 +124,7 @@ def _peaks(bench: Bench, rows: dict[str, tuple[list[str], Budget | None]]) -> in
 
 
 def _watcher(bench: Bench) -> int:
-    """Resident sizes of a follower while heartbeats come, and whether they grow."""
+    """Return a follower's resident sizes during heartbeats, and whether they grow."""
     path = bench.place / "hot"
     words = bench.tugcode("state", "log", "bench", "--follow", "--json", "-C", str(path))
     follower = subprocess.Popen(words, env=bench.environment, stdout=subprocess.PIPE)
@@ -153,7 +153,7 @@ def _watcher(bench: Bench) -> int:
 
 
 def _resident(pid: int) -> int:
-    """In kilobytes; 0 where there is no such file."""
+    """Return the resident size in kilobytes; 0 if there is no such file."""
     done = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True)
     return int(done.stdout or 0)
 

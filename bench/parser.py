@@ -1,4 +1,4 @@
-"""How long parsing and checking take as plans grow, for every shape that could be slow.
+"""Measure parsing and checking as plans grow, for every shape that could be slow.
 
     python bench/parser.py [--quick] [--rounds DOUBLINGS] [--self-test] [--results FILE]
 
@@ -21,7 +21,7 @@ import budgets
 import harness
 from results import Results
 
-from plan_shapes import SHAPES, STEP, numbered
+from support.plan_shapes import SHAPES, STEP, numbered
 from tugtool.plan import parser, rules
 
 SMALLEST, LARGEST = 1 << 18, 1 << 23
@@ -30,7 +30,7 @@ MOST_RATIO = 2.5
 #: Below this the clock and the machine decide, not the parser.
 LEAST_SECONDS = 0.02
 ENOUGH_SECONDS = 0.5
-#: Plans are refused above this size; at it, an ordinary one must not keep anybody waiting.
+#: Larger plans are refused; at this size, an ordinary one must not take long.
 MOST_SECONDS_FOR_PLAIN_STEPS = 8.0
 
 NOTE = (
@@ -38,7 +38,7 @@ NOTE = (
     "it slow; plain steps up to the largest plan that is accepted, 8 MB. Linear is a growth of 2; "
     "it is 0 where all of it was too short to be timed."
 )
-#: A machine that does other things too slows one size and not the next: look again.
+#: Other load may slow one size and not the next: measure again.
 ATTEMPTS = 3
 
 Work = Callable[[str], object]
@@ -46,12 +46,12 @@ Shape = Callable[[int], str]
 
 
 def judge(text: str) -> object:
-    """Everything `tugcode validate` does with a text."""
+    """Do everything that `tugcode validate` does with a text."""
     return rules.check(parser.parse(text), "strict")
 
 
 def quadratic(text: str) -> object:
-    """A parser with a fault: it begins anew at every line."""
+    """Parse with a fault: begin anew at every line."""
     at = text.find("\n")
     while at >= 0:
         text[at:].count("#")
@@ -60,7 +60,7 @@ def quadratic(text: str) -> object:
 
 
 def seconds(work: Work, text: str) -> float:
-    """CPU time of the fastest of three rounds; what takes seconds needs fewer."""
+    """Return the CPU time of the fastest of three rounds; of fewer if one takes seconds."""
     times: list[float] = []
     while len(times) < 3 and sum(times) < ENOUGH_SECONDS:
         gc.collect()
@@ -71,7 +71,7 @@ def seconds(work: Work, text: str) -> float:
 
 
 def measure(work: Work, shape: Shape, largest: int) -> list[float]:
-    """Times for sizes that double from SMALLEST to `largest`."""
+    """Return times for sizes that double from SMALLEST to `largest`."""
     times: list[float] = []
     for _ in range(ATTEMPTS):
         size, again = SMALLEST, []
@@ -85,13 +85,13 @@ def measure(work: Work, shape: Shape, largest: int) -> list[float]:
 
 
 def worst_ratio(times: list[float]) -> float:
-    """The largest growth for a doubling, of times long enough to tell."""
+    """Return the largest growth for a doubling, of times long enough to tell."""
     told = [after / before for before, after in pairwise(times) if before >= LEAST_SECONDS]
     return max(told, default=0.0)
 
 
 def report(name: str, times: list[float]) -> bool:
-    """Print one row; whether it is as it should be."""
+    """Print one row. Return whether it is as it should be."""
     ratio = worst_ratio(times)
     fine = ratio <= MOST_RATIO
     row = " ".join(f"{each * 1000:8.1f}" for each in times)
@@ -100,7 +100,7 @@ def report(name: str, times: list[float]) -> bool:
 
 
 def self_test(largest: int) -> int:
-    """The planted fault must be caught, and the real parser must pass beside it."""
+    """Return whether the planted fault is caught and the real parser passes."""
     plain = numbered(STEP)
     caught = not report("planted: quadratic", measure(quadratic, plain, largest))
     passed = report("the parser", measure(judge, plain, largest))
@@ -109,7 +109,7 @@ def self_test(largest: int) -> int:
 
 
 def main() -> int:
-    """Print the table; 1 if anything grows too fast."""
+    """Print the table. Return 1 if anything grows too fast."""
     chosen, results = harness.options(__doc__, rounds=2, quick=1), Results()
     if chosen.self_test:
         return self_test(2 * SMALLEST)

@@ -1,9 +1,9 @@
-"""Draws the pictures of docs/performance.md from what the benchmarks found; needs matplotlib.
+"""Draw the plots of docs/internals/performance.md from the results; needs matplotlib.
 
     python bench/plots.py
 
-The same results give the same files, byte by byte. Letters and lines are of a grey that can be
-read on white and on black, and nothing is painted behind them.
+The same results give the same files, byte by byte. Letters and lines have a grey that can be
+read on white and on black, and there is no background.
 """
 
 from typing import Any
@@ -16,9 +16,9 @@ from matplotlib import pyplot
 
 PLOTS = report.PAGE.parent / "plots"
 GREY = "#7d8590"
-#: Told apart on white and on black, and by those who do not see red or green.
+#: Distinct on white and on black, and for colour-blind readers.
 COLOURS = ("#2f81f7", "#e3742f", "#8a63d2", "#1a9e8f", "#c9549b", "#9a8a1d")
-#: Where the largest is so many times the smallest, a scale of its own is needed to see both.
+#: If the largest value is so many times the smallest, use a logarithmic scale.
 WIDE = 20
 STYLE = {
     "svg.hashsalt": "tugtool",
@@ -40,7 +40,7 @@ STYLE = {
 
 
 def draw(plot: dict[str, Any]) -> None:
-    """One picture."""
+    """Draw one picture."""
     bars = plot["kind"] == "bar"
     many = max(len(each["x"]) for each in plot["series"])
     figure, axes = pyplot.subplots(figsize=(7.2, 0.6 + 0.32 * many if bars else 3.4))
@@ -53,7 +53,7 @@ def draw(plot: dict[str, Any]) -> None:
     path = PLOTS / f"{plot['id']}.svg"
     figure.savefig(path, bbox_inches="tight", transparent=True, metadata={"Date": None})
     pyplot.close(figure)
-    # Lines that end in spaces are nobody's idea of a clean file.
+    # Remove trailing spaces.
     text = path.read_text()
     path.write_text("".join(f"{line.rstrip()}\n" for line in text.splitlines()))
 
@@ -69,7 +69,7 @@ def _lines(axes: Any, plot: dict[str, Any]) -> None:
     if plot["log"] and min(heights) > 0 and max(heights) / min(heights) > WIDE:
         axes.set_yscale("log")
     else:
-        # What is nearly the same should look so.
+        # Similar values should look similar.
         axes.set_ylim(bottom=0)
 
 

@@ -1,4 +1,4 @@
-"""What `state reconcile` costs: by the range it has to read, not by the history behind it.
+"""Measure `state reconcile`: its cost depends on its range, not on the history before.
 
     python bench/reconcile.py [--quick] [--rounds N] [--self-test] [--results FILE]
 
@@ -39,7 +39,7 @@ def run(*argv: str, cwd: Path, given: str = "") -> str:
 
 
 def prepare(directory: Path, length: int) -> None:
-    """A history, the plan, and a branch with a commit per step."""
+    """Make a history, the plan, and a branch with a commit per step."""
     run("git", "init", "--quiet", "--initial-branch=main", ".", cwd=directory)
     steps = "".join(f"\n### Step {n}: Part\n" for n in range(STEPS))
     plan = f"# Work\n{steps}"
@@ -63,7 +63,7 @@ def data(text: str) -> str:
 
 
 def cost(directory: Path, *, plant: bool) -> float:
-    """CPU seconds of one dry run, git's included; it must find every step."""
+    """Return the CPU seconds of one dry run with git; it must find every step."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     out = run(
         *(sys.executable, "-m", "tugtool", "state", "reconcile", "work", "--dry-run"),

@@ -1,11 +1,11 @@
-"""How soon somebody else may go on after kill -9.
+"""Measure how soon another worker may go on after kill -9.
 
     python bench/recovery.py [--quick] [--rounds N] [--seed N] [--self-test] [--results FILE]
 
-A holder whose process is known is killed: the very next claim must get its step. One that nobody
-can look for is killed: a waiting claim gets the step when the lease has run out. A process is
-killed in the middle of a transaction: the next command must not wait. Exit status 1 if a budget is
-broken. `--self-test` hides who holds the step, and fails unless that is caught.
+A holder with a known process is killed: the next claim must get its step. A holder without a known
+process is killed: a waiting claim gets the step when the lease has run out. A process is killed
+in the middle of a transaction: the next command must not wait. Exit status 1 if a budget is
+broken. `--self-test` hides the step's holder, and fails unless that is caught.
 """
 
 import json
@@ -21,7 +21,7 @@ import shapes
 from harness import Bench
 
 LEASE_SECONDS = 4
-#: A command right after a killed one may take so many times as long as any other: it mends the log.
+#: A command after a killed one may take so many times as long as any other: it repairs the log.
 MOST_DELAY = 3.0
 MOST_TRIES = 3
 #: Holds a transaction open until it is killed.
@@ -63,7 +63,7 @@ def _all(bench: Bench, usual: float) -> int:
     rows = [
         ("holder with a known process (`--holder-pid`, `exec`, `implement`)", tries, after_dead),
         ("in the middle of a transaction, holding the lock", 1, stuck),
-        (f"holder that nobody can look for, lease of {LEASE_SECONDS} s", 1, lease / usual),
+        (f"holder without a known process, lease of {LEASE_SECONDS} s", 1, lease / usual),
     ]
     for row in rows:
         print(f"{row[0]:<70}{row[1]:>4} claims{row[2]:>9.2f} x a claim")
@@ -79,12 +79,12 @@ def _all(bench: Bench, usual: float) -> int:
 
 
 def _path(bench: Bench, name: str) -> str:
-    """A repository whose plan has one step: who gets one, gets that."""
+    """Make a repository whose plan has one step."""
     return str(bench.repository(name, shapes.plan("free", 1)))
 
 
 def _claim(bench: Bench, path: str, who: str, *more: str) -> tuple[bool, float]:
-    """Whether a claim brought the step, and how many seconds it took."""
+    """Return whether a claim got the step, and its seconds."""
     words = ("state", "claim", "bench", "--json", "-C", path, "--worktree", who, *more)
     begun = time.perf_counter()
     said = harness.run(bench.tugcode(*words), bench.environment)
@@ -99,7 +99,7 @@ def _usual(bench: Bench, n: int) -> float:
 
 
 def _dead(bench: Bench, n: int, *, known: bool) -> tuple[int, float]:
-    """How many claims it takes after the holder was killed, and how many seconds."""
+    """Return how many claims, and seconds, it takes after the holder was killed."""
     path = _path(bench, f"dead-{known}-{n}")
     holder = subprocess.Popen(["sleep", "600"])
     more = ["--holder-pid", str(holder.pid)] if known else []
@@ -114,7 +114,7 @@ def _dead(bench: Bench, n: int, *, known: bool) -> tuple[int, float]:
 
 
 def _stuck(bench: Bench, n: int) -> float:
-    """Seconds of a claim right after somebody was killed who held the lock."""
+    """Return the seconds of a claim right after the lock's holder was killed."""
     path = _path(bench, f"stuck-{n}")
     argv = [bench.python, "-c", STUCK, f"{path}/.tugtool/state.db"]
     stuck = subprocess.Popen(argv, env=bench.environment, stdout=subprocess.PIPE)
@@ -128,7 +128,7 @@ def _stuck(bench: Bench, n: int) -> float:
 
 
 def _lease(bench: Bench) -> float:
-    """Seconds from the claim of a lost holder until a waiting one gets its step."""
+    """Return the seconds from the claim of a lost holder until a waiting one gets its step."""
     path = _path(bench, "lease")
     begun = time.perf_counter()
     assert _claim(bench, path, "first", "--lease-duration", str(LEASE_SECONDS))[0]

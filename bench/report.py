@@ -1,10 +1,10 @@
-"""Makes docs/performance.md of what the benchmarks found.
+"""Make docs/internals/performance.md from the results of the benchmarks.
 
     python bench/report.py [--check]
 
-Reads `bench/results/ours.json` and `peers.json` (`make bench`, `make bench-peers`). Needs nothing
-but Python; the pictures that the page shows are drawn by `plots.py`. With `--check` nothing is
-written, and the exit status is 1 if the page is not what the results say.
+Reads `bench/results/ours.json` and `peers.json` (`make bench`, `make bench-peers`). Needs only
+Python; `plots.py` draws the pictures of the page. With `--check` nothing is written, and the exit
+status is 1 if the page differs from the results.
 """
 
 import json
@@ -16,7 +16,7 @@ from typing import Any
 import budgets
 
 HERE = Path(__file__).resolve().parent
-PAGE = HERE.parent / "docs" / "performance.md"
+PAGE = HERE.parent / "docs" / "internals" / "performance.md"
 RESULTS = {"ours": HERE / "results" / "ours.json", "peers": HERE / "results" / "peers.json"}
 INTRODUCTION = """\
 # How fast it is
@@ -44,13 +44,13 @@ NO_PEERS = """\
 
 
 def load(name: str) -> dict[str, Any]:
-    """What was found, or nothing."""
+    """Return the results in a file; empty if there is none."""
     path = RESULTS[name]
     return json.loads(path.read_text()) if path.exists() else {}
 
 
 def page(ours: dict[str, Any], peers: dict[str, Any]) -> str:
-    """The whole page."""
+    """Return the whole page."""
     parts = [_headed(INTRODUCTION, ours), "## The budgets", _budgets(ours["figures"])]
     parts += ["## What was measured", *_tables(ours)]
     parts += [_headed(PEERS, peers), *_tables(peers)] if peers else [NO_PEERS]
@@ -75,7 +75,7 @@ def _budgets(figures: dict[str, float]) -> str:
 
 
 def verdict(budget: budgets.Published, value: float | None) -> str:
-    """Whether a budget is kept, and if not why."""
+    """Return whether a budget is kept, and if not, why."""
     if value is None:
         return f"not measured. {budget.why}"
     said = budget.verdict(value)
@@ -121,7 +121,7 @@ def main() -> int:
         return 0
     if PAGE.read_text() == text:
         return 0
-    print("docs/performance.md is not what the results say: make report", file=sys.stderr)
+    print("docs/internals/performance.md is not what the results say: make report", file=sys.stderr)
     return 1
 
 

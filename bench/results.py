@@ -1,4 +1,4 @@
-"""What a benchmark found, for people's eyes on the way and for the page at the end.
+"""The results of a benchmark, printed for people and saved for the page.
 
 Every benchmark takes `--results FILE` and writes there what `run.py` gathers in
 `bench/results/ours.json`: tables, plots, and the figures that `budgets.py` judges.
@@ -11,7 +11,7 @@ from typing import Any
 
 import budgets
 
-#: What stands in a table.
+#: A value in a table.
 Cell = str | int | float | None
 
 
@@ -26,7 +26,7 @@ class Results:
     def table(
         self, id: str, title: str, note: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]]
     ) -> None:
-        """A table; `note` says what was measured and what it cannot be compared with."""
+        """Add a table; `note` says what was measured and what it cannot be compared with."""
         assert all(len(row) == len(columns) for row in rows), id
         cells = [[_short(cell) for cell in row] for row in rows]
         self.tables.append(
@@ -43,7 +43,7 @@ class Results:
         kind: str = "line",
         log: bool = False,
     ) -> None:
-        """A picture: for each name where its points are."""
+        """Add a picture: the points for each name."""
         lines = [
             {"name": name, "x": [_short(x) for x in xs], "y": [_short(y) for y in ys]}
             for name, (xs, ys) in series.items()
@@ -53,21 +53,21 @@ class Results:
         self.plots.append({**picture, "series": lines})
 
     def figure(self, id: str, value: float) -> int:
-        """Note what was found for a published budget, and say it; 1 if its gate is broken."""
+        """Print and keep the figure of a published budget. Return 1 if its gate is broken."""
         budget = budgets.PUBLISHED[id]
         self.figures[id] = round(value, 4)
         print(f"{budget.what}: {budget.shown(value)}, {budget.verdict(value)}", flush=True)
         return int(budget.is_broken(value))
 
     def save(self, path: str | None) -> None:
-        """Write it down, if anybody asked for it."""
+        """Write the results to a file, if one was asked for."""
         if path is not None:
             found = {"figures": self.figures, "tables": self.tables, "plots": self.plots}
             Path(path).write_text(json.dumps(found, indent=1) + "\n")
 
 
 def _short(cell: Cell) -> Cell:
-    """No more digits than mean something."""
+    """Return the cell without meaningless digits."""
     if not isinstance(cell, float):
         return cell
     return float(f"{cell:.3g}") if abs(cell) < 1000 else round(cell)

@@ -1,9 +1,9 @@
-"""All of our benchmarks, one after the other, on one installation; `make bench`.
+"""Run all our benchmarks one after the other on one installation; `make bench`.
 
     python bench/run.py [--quick] [ONLY ...]
 
-Prints what each one says. At the end what they found is in `bench/results/ours.json`, unless it
-was a quick run; of a partial run only that part is new. `report.py` makes the page of it. Exit
+Prints each one's output. At the end the results are in `bench/results/ours.json`, except after
+a quick run; a partial run replaces only its part. `report.py` makes the page from it. Exit
 status 1 if any gate is broken.
 """
 
@@ -23,10 +23,11 @@ import harness
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "ours.json"
-#: In the order of the page. What measures wall time comes first, while nothing else is warm.
+#: In the order of the page. Those of wall time come first, while nothing else is warm.
 BENCHES = (
     *("startup", "growth", "contention", "recovery", "endurance", "memory", "events", "look"),
-    *("commit", "implement", "reconcile", "doctor", "hook", "parser"),
+    *("operations", "backup", "commit", "implement", "reconcile", "large", "doctor", "hook"),
+    "parser",
 )
 
 
@@ -56,7 +57,7 @@ def _one(bench: str, place: Path, binaries: Path, *, quick: bool) -> tuple[int, 
     argv += ["--quick"] if quick else []
     done = subprocess.run(argv, env={**os.environ, harness.SHARED: str(binaries)})
     print(f"({time.monotonic() - begun:.0f} s)", flush=True)
-    # One that fell over has found nothing, and what was found before must not stay in its place.
+    # A benchmark that failed has no results, and its former ones must not stay.
     nothing: dict[str, Any] = {"figures": {}, "tables": [], "plots": []}
     return done.returncode, json.loads(results.read_text()) if results.exists() else nothing
 
@@ -69,7 +70,7 @@ def _versions(binaries: Path) -> dict[str, object]:
 
 
 def _gather(found: dict[str, dict[str, Any]], versions: dict[str, object]) -> None:
-    """Write down what was found; of what was not measured this time, what was found before."""
+    """Write the results; keep former ones of what was not measured now."""
     before = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     kept: dict[str, list[dict[str, Any]]] = {}
     for kind in ("tables", "plots"):

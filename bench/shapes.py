@@ -29,7 +29,7 @@ WIDTH = 10
 
 
 def free(n: int, total: int) -> Iterable[int]:
-    """Nothing needs anything."""
+    """No step needs another."""
     return ()
 
 
@@ -68,7 +68,7 @@ SHAPES: dict[str, Callable[[int, int], Iterable[int]]] = {
 
 
 def plan(shape: str, total: int) -> str:
-    """A whole plan as text."""
+    """Return a whole plan as text."""
     parts = [HEAD]
     for n in range(total):
         names = ", ".join(f"#step-{need}" for need in SHAPES[shape](n, total))

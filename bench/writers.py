@@ -1,12 +1,12 @@
-"""Many writers of one database, all at once: who gets how many turns, and how long the log grows.
+"""Many writers of one database at once: their turns, and the size of the log.
 
 Run by `contention.py` with the interpreter of its installation; prints one JSON value.
 
     python bench/writers.py KIND WRITERS SECONDS HOLD_MILLISECONDS
 
 KIND is `ours`, a transaction of the store with its queue, or `busy`: the same transaction on the
-same tables by plain SQLite with its busy handler, which is what one would write without us. Both
-wait for five seconds at most, and sync every commit.
+same tables by plain SQLite with its busy handler, which is the usual way without us. Both wait
+for five seconds at most, and sync every commit.
 """
 
 import json
@@ -23,15 +23,16 @@ from pathlib import Path
 import claims
 import shapes
 
-from tugtool import clock, state
+from tugtool import state
 from tugtool.errors import TugError
 from tugtool.plan import parser
 from tugtool.store import open_store
+from tugtool.system import clock
 
 LOOK_SECONDS = 0.02
 BUSY_SECONDS = 5
 CHANGE = "update plans set updated_at = :now where plan_path = :plan"
-#: One turn; it says when it got hold of the lock.
+#: One turn; it returns when it got the lock.
 Turn = Callable[[], float]
 
 
@@ -65,7 +66,7 @@ def busy(place: Path, hold: float) -> Turn:
 
 
 def work(kind: str, place: Path, seconds: float, hold: float, gate: Barrier, said: int) -> None:
-    """One writer: as many turns as it gets; how many, how often refused, and its longest wait."""
+    """Write in as many turns as possible. Return turns, refusals, and the longest wait."""
     turn = {"ours": ours, "busy": busy}[kind](place, hold)
     turns = refused = 0
     longest = 0.0
@@ -82,18 +83,18 @@ def work(kind: str, place: Path, seconds: float, hold: float, gate: Barrier, sai
 
 
 def watched(path: Path, seconds: float, children: list[multiprocessing.Process]) -> list[int]:
-    """How long the log is, from time to time."""
+    """Return the size of the log from time to time."""
     sizes = []
     end = time.monotonic() + seconds
     while time.monotonic() < end or any(child.is_alive() for child in children):
         sizes.append(path.stat().st_size if path.exists() else 0)
-        # Looking more often would take turns away from those who are looked at.
+        # Looking more often would take turns away from the writers.
         time.sleep(LOOK_SECONDS)
     return sizes
 
 
 def run(kind: str, writers: int, seconds: float, hold: float, place: Path) -> dict[str, object]:
-    """All writers at once; each does the same."""
+    """Run all writers at once."""
     (place / "copies").mkdir()
     store = open_store(f"sqlite://{place}/state.db")
     state.init(store, claims.PLAN, parser.parse(shapes.plan("free", 10)), text="", hash="hash")

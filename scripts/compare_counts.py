@@ -1,4 +1,4 @@
-"""Compare what the parser finds in a directory of plans with the counts beside them.
+"""Compare the parser's counts for a directory of plans with the counts beside them.
 
     python scripts/compare_counts.py DIR
 
@@ -15,7 +15,7 @@ from tugtool.plan.parser import parse
 
 
 def count(path: Path) -> dict[str, int]:
-    """What the parser finds in one file."""
+    """Return the parser's counts for one file."""
     plan = parse(path.read_text(encoding="utf-8"))
     every = list(plan.every_step())
     kinds = Counter(item.kind for step in every for item in step.items)
@@ -30,7 +30,7 @@ def count(path: Path) -> dict[str, int]:
 
 
 def main(directory: Path) -> int:
-    """Print every difference; the exit status."""
+    """Print every difference, and return the exit status."""
     wrong = 0
     rows = [json.loads(row) for row in (directory / "COUNTS.jsonl").read_text().splitlines()]
     for row in rows:

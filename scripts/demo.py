@@ -14,11 +14,11 @@ import tempfile
 from pathlib import Path
 
 SAMPLE = Path(__file__).resolve().parent.parent / "examples" / "tugplan-bookshelf.md"
-#: How long an agent pretends to think, where somebody watches.
+#: How long an agent pretends to think on a terminal.
 PACE_MILLISECONDS = 700
-#: What a shell says of a command that was killed.
+#: A shell's exit status for a killed command.
 KILLED = 137
-#: A step that needs what two worktrees did.
+#: A step that needs the work of two worktrees.
 CROSSED = "step-5"
 IDENTITY = {
     "GIT_AUTHOR_NAME": "Ada",
@@ -26,9 +26,9 @@ IDENTITY = {
     "GIT_COMMITTER_NAME": "Ada",
     "GIT_COMMITTER_EMAIL": "ada@example.invalid",
 }
-#: A pager would wait for a key that nobody presses.
+#: A pager would wait for a key.
 UNPAGED = {"GIT_PAGER": "cat"}
-#: Who plays which role: here, one command for all of them.
+#: The agents of the roles: here, one command for all.
 SETTINGS = """\
 [implement]
 workers = 3
@@ -38,8 +38,17 @@ command = ["python", "-P", "-m", "tugtool.agents.scripted", "{script}"]
 timeout_seconds = 60
 tries = 2
 """
-#: What the agents do; `shelf/` gets a file per step. Step 2 is not done before somebody is at
-#: step 3, so that two worktrees have work that a later step needs.
+#: The command in each step's checkpoint.
+CHECKED = {
+    "step-2": "tests/test_file.py",
+    "step-3": "bench/find.py",
+    "step-4": "tests/test_lend.py",
+    "step-5": "shelf/__main__.py",
+    "step-6": "tests/test_cli.py",
+    "step-7": "tests/test_import.py",
+}
+#: The agents' work; `shelf/` gets a file per step. Step 2 waits until a worker is at step 3,
+#: so that a later step needs the work of two worktrees.
 SCRIPT = """\
 [[rule]]                       # the first coder of step 3 dies half-way
 role = "coder"
@@ -51,52 +60,51 @@ do = [
   {{ die = "KILL" }},
 ]
 
-[[rule]]
+[[rule]]                       # the first work on step 4 does not pass its checkpoint
 role = "coder"
-step = "step-2"
-do = [
-  {{ wait_for = "{met}" }},
-  {{ take_ms = {pace} }},
-  {{ write = "shelf/{{step}}.py", text = "round {{round}}\\n" }},
-]
-
-[[rule]]                       # the reviewer of step 4 wants a change
-role = "reviewer"
 step = "step-4"
+round = 1
+do = [{{ take_ms = {pace} }}, {{ write = "tests/test_lend.py", text = "{failing}" }}]
+
+[[rule]]                       # the reviewer of step 7 wants a change
+role = "reviewer"
+step = "step-7"
 round = 1
 do = [{{ take_ms = {pace} }}]
 answer = {{ recommendation = "REVISE", summary = "", issues = [
-  {{ severity = "major", description = "a book can be lent twice" }} ] }}
-
-[[rule]]                       # the reviewer of step 6 leaves a checkpoint to a person
-role = "reviewer"
-step = "step-6"
-do = [{{ take_ms = {pace} }}]
-
-[[rule.verdicts]]
-kind = "checkpoint"
-ordinal = 1
-verdict = "UNVERIFIED"
-reason = "needs a neighbour"
+  {{ severity = "major", description = "tabs are separators too" }} ] }}
 
 [[rule]]                       # step 8 only looks
 role = "coder"
 step = "step-8"
 do = [{{ take_ms = {pace} }}]
-
-[[rule]]
-role = "coder"
-do = [{{ take_ms = {pace} }}, {{ write = "shelf/{{step}}.py", text = "round {{round}}\\n" }}]
-
+{coders}
 [[rule]]
 role = "*"
 do = [{{ take_ms = {pace} }}]
 usage = {{ tokens = 1200 }}
 """
+CODER = """
+[[rule]]
+role = "coder"
+step = "{step}"
+do = [
+{wait}  {{ take_ms = {pace} }},
+  {{ write = "shelf/{step}.py", text = "round {{round}}\\n" }},
+  {{ write = "{file}", text = "{passing}" }},
+]
+"""
+FIRST_TEST = (
+    r"import unittest, shelf.model\nclass Model(unittest.TestCase):\n"
+    r"    def test_book(self): shelf.model.Book()\n"
+)
+#: From Python 3.12 on, `unittest` fails if it finds no test.
+PASSING = r"import unittest\nclass Works(unittest.TestCase):\n    def test_it(self): pass\n"
+FAILING = "raise SystemExit('a book can be lent twice')\\n"
 
 
 class Demo:
-    """Prints each command, runs it for real, and stops at the first that fails."""
+    """Prints each command, runs it, and stops at the first that fails."""
 
     def __init__(self, tugcode: Path, home: Path) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
@@ -114,7 +122,7 @@ class Demo:
         self.quietly(line, expect=expect)
 
     def quietly(self, line: str, *, expect: int = 0) -> None:
-        """What nobody would type."""
+        """Run a command that a reader would not type."""
         words = ["sh", "-c", line]
         done = subprocess.run(words, cwd=self.repository, env=self.environment, check=False)
         # Some shells become their last command, and are then killed themselves.
@@ -123,15 +131,21 @@ class Demo:
             sys.exit(f"demo: `{line}` ended with status {status}, not {expect}")
 
     def cast(self) -> None:
-        """Write down who plays which role, and what the scripted agents do."""
+        """Write the agents' settings and scripts."""
         script = self.home / "script.toml"
-        script.write_text(SCRIPT.format(met=self.home / "met", pace=self.pace))
+        met, pace = self.home / "met", self.pace
+        waits = {"step-2": f'  {{ wait_for = "{met}" }},\n'}
+        coders = "".join(
+            CODER.format(step=step, file=file, pace=pace, wait=waits.get(step, ""), passing=PASSING)
+            for step, file in CHECKED.items()
+        )
+        script.write_text(SCRIPT.format(met=met, pace=pace, failing=FAILING, coders=coders))
         settings = SETTINGS.format(script=script)
         (self.repository / ".tugtool" / "config.toml").write_text(settings)
 
 
 def play(demo: Demo) -> None:
-    """From an empty directory to a plan that has been carried out."""
+    """Carry a plan out, from an empty directory to its end."""
     demo.say("A repository, and a plan that a developer wrote and approved: eight steps.")
     demo.run("git init --quiet --initial-branch=main")
     demo.run("tugcode init")
@@ -149,41 +163,47 @@ def play(demo: Demo) -> None:
 
 
 def interrupted(demo: Demo) -> None:
-    """One step by hand, in a worktree of its own; the machine dies at the worst moment."""
-    demo.say("The first step by hand, in a worktree: work is never done in the main one.")
-    demo.run("tugcode worktree create bookshelf --claim")
+    """Do one step by hand in its own worktree; the machine dies at the worst moment."""
+    demo.say(
+        "The first step by hand. Work is never done in the main worktree, so `next` makes one."
+    )
+    demo.run("tugcode next bookshelf")
     (here,) = (f".tugtree/{each.name}" for each in (demo.repository / ".tugtree").glob("tugplan*"))
-    demo.run(f"mkdir {here}/shelf && echo 'class Book: ...' > {here}/shelf/model.py")
-    demo.run(f"tugcode state update bookshelf step-1 --all completed --worktree {here}")
-    demo.say("It is committed, and killed between git's commit and the record of it.")
-    commit = "tugcode commit --plan bookshelf --step step-1 --message 'feat: books and a shelf'"
-    demo.run(f"TUGCODE_CRASH_AT=commit.committed {commit} --worktree {here}", expect=KILLED)
-    demo.run("tugcode state why bookshelf step-1")
+    demo.run(f"mkdir {here}/shelf {here}/tests && echo 'class Book: ...' > {here}/shelf/model.py")
+    demo.say("Is it done? `done` runs the checkpoint, and does not take it for done.")
+    demo.run(f"cd {here} && tugcode done --all", expect=1)
+    demo.run(f"printf {shlex.quote(FIRST_TEST)} > {here}/tests/test_model.py")
+    demo.say("Now it passes. The command is killed between git's commit and the record of it.")
+    demo.run(f"cd {here} && TUGCODE_CRASH_AT=commit.committed tugcode done --all", expect=KILLED)
+    demo.run("tugcode why bookshelf step-1")
     demo.say("The same command again finds the commit and makes no second one.")
-    demo.run(f"{commit} --worktree {here}")
+    demo.run(f"cd {here} && tugcode done --all")
     demo.run(f"git -C {here} rev-list --count main..HEAD")
 
 
 def carried_out(demo: Demo) -> None:
-    """Three workers and their agents do the rest."""
+    """Let three workers and their agents do the rest."""
     demo.say("The rest is for agents: three workers, each in a worktree of its own. One agent")
-    print("# dies, one reviewer asks for a revision, one checkpoint is left to a person.")
+    print("# dies, one checkpoint fails at first, one reviewer asks for a revision.")
     demo.run("tugcode implement bookshelf --workers 3")
 
 
 def review(demo: Demo) -> None:
-    """What only a person can judge, and what came of it all."""
-    demo.say("Every step was done exactly once. What no agent could judge waits for you.")
+    """Review what only a person can judge, and show the result."""
+    demo.say("Every step was done exactly once. What only a person can judge waits for you.")
     demo.run("tugcode status")
-    demo.run("tugcode state review")
-    demo.run('tugcode state review bookshelf --accept --step step-6 --note "she did"')
-    demo.say("The branches come together, and the worktrees go.")
+    demo.run("tugcode review")
+    which = "--step step-6 --kind checkpoint --ordinal 1"
+    demo.run(f'tugcode review bookshelf --accept {which} --note "she did"')
+    demo.say("All is proven. The branches come together, and the worktrees go.")
     demo.run("tugcode merge bookshelf")
     demo.run("git log --graph --format='%h %s  %(trailers:key=Tug-Step,separator=%x2C)'")
     demo.run("tugcode worktree list")
     demo.say("Where did the time go, and who did what?")
-    demo.run("tugcode state stats bookshelf")
-    demo.run(f"tugcode state log bookshelf --step {CROSSED}")
+    demo.run("tugcode stats bookshelf")
+    demo.run(f"tugcode log bookshelf --step {CROSSED}")
+    demo.say("What came of it, in three lines; the rest of the report has the proofs.")
+    demo.run("tugcode report bookshelf | head -n 3")
 
 
 def main(tugcode: Path) -> None:

@@ -1,4 +1,4 @@
-"""Writes what of the plugin follows from the package: its agents and its versions.
+"""Write the parts of the plugin that follow from the package: its agents and its versions.
 
 An agent is the prompt of its role, as `tugcode implement` uses it, behind a front matter for
 agent clients. `--check` only compares.
@@ -11,8 +11,8 @@ from pathlib import Path
 from reference import kind
 
 from tugtool import __version__
-from tugtool.agent_settings import ROLES
-from tugtool.agents import contracts, presets, prompts
+from tugtool.agents import clis, contracts
+from tugtool.system.agent_config import ROLES
 
 ROOT = Path(__file__).resolve().parent.parent
 MANIFESTS = (
@@ -20,7 +20,7 @@ MANIFESTS = (
     "tugplug/plugin.json",
     ".claude-plugin/marketplace.json",
 )
-#: When a client should send for an agent; the skills of the plugin always name theirs.
+#: When a client should use an agent; the skills of the plugin always name theirs.
 WHEN = {
     "clarifier": "Finds out what has to be known before a plan can be written",
     "author": "Writes a plan that agents can carry out, or changes one after a review",
@@ -32,32 +32,32 @@ WHEN = {
     "auditor": "Judges the whole of a plan after its last step, and edits nothing",
     "integrator": "Brings the branch of a done plan to its remote and reports the checks",
 }
-#: What a client lets an agent use; the guard of the plugin says what it may do with it.
+#: The tools that a client gives an agent; the plugin's guard limits their use.
 TOOLS = {
-    presets.LOOK: ("Read", "Grep", "Glob"),
-    presets.RUN: ("Read", "Grep", "Glob", "Bash"),
-    presets.EDIT: ("Read", "Grep", "Glob", "Edit", "Write", "Bash"),
+    clis.LOOK: ("Read", "Grep", "Glob"),
+    clis.RUN: ("Read", "Grep", "Glob", "Bash"),
+    clis.EDIT: ("Read", "Grep", "Glob", "Edit", "Write", "Bash"),
 }
 
-#: Whose contracts a skill has to know.
+#: Skill -> the roles whose contracts it has to know.
 CASTS = {
     "plan": ("clarifier", "author", "critic"),
     "implement": ("architect", "coder", "reviewer", "committer", "auditor", "integrator"),
 }
-#: A program reads it off the agent; nobody asks for it.
+#: A program sets this field, so a skill does not ask for it.
 NOT_ASKED = ("usage",)
 
 
 def agent(role: str) -> str:
-    """The whole file of one agent."""
-    tools = ", ".join(TOOLS[presets.ACCESS[role]])
+    """Return the whole file of one agent."""
+    tools = ", ".join(TOOLS[clis.ACCESS[role]])
     when = f"{WHEN[role]}. For the skills of tugplug; gets one JSON object and answers with one."
     front = f"name: {role}-agent\ndescription: {when}\ntools: {tools}\nmodel: inherit\n"
-    return f"---\n{front}---\n\n{prompts.text(role)}"
+    return f"---\n{front}---\n\n{contracts.prompt_text(role)}"
 
 
 def quoted(skill: str) -> str:
-    """The contracts of a skill's agents, as the schemas have them."""
+    """Return the contracts of a skill's agents from the schemas."""
     parts = [
         "# Contracts\n",
         "What each agent gets and answers: one JSON object each. `?` marks a field that may be",
@@ -72,7 +72,7 @@ def quoted(skill: str) -> str:
 
 
 def rows(schema: dict, prefix: str = "") -> list[str]:
-    """One row per field of a schema, however deep."""
+    """Return one row per field of a schema, at every depth."""
     found = []
     for name, value in schema.get("properties", {}).items():
         if prefix + name in NOT_ASKED:
@@ -87,20 +87,20 @@ def rows(schema: dict, prefix: str = "") -> list[str]:
 
 
 def manifest(name: str) -> str:
-    """A manifest with this package's version in it."""
+    """Return a manifest with this package's version."""
     text = (ROOT / name).read_text()
     return re.sub(r'("version": )"[^"]*"', rf'\1"{__version__}"', text)
 
 
 def pages() -> dict[str, str]:
-    """Every file that is written, with what it should say."""
+    """Return every generated file with its text."""
     agents = {f"tugplug/agents/{role}-agent.md": agent(role) for role in ROLES}
     quotes = {f"tugplug/skills/{skill}/references/contracts.md": quoted(skill) for skill in CASTS}
     return {**agents, **quotes, **{name: manifest(name) for name in MANIFESTS}}
 
 
 def main(check: bool) -> int:
-    """Write or compare every file; the exit status."""
+    """Write or compare every file, and return the exit status."""
     stale = 0
     for name, text in pages().items():
         path = ROOT / name

@@ -1,4 +1,4 @@
-"""Write the generated pages of docs/: commands, json, configuration, parts of agents and guard.
+"""Write the generated pages of docs/: commands, configuration, parts of agents and guard.
 
 python scripts/reference.py           write them
 python scripts/reference.py --check   exit status 1 if one is out of date
@@ -9,35 +9,62 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from tugtool import agent_settings, config
+import tugtool
 from tugtool.agents import contracts
-from tugtool.cli import help, table
-from tugtool.guard import rules
+from tugtool.agents.guard import rules
+from tugtool.cli import help, parse
+from tugtool.system import agent_config, config
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-SCHEMAS = Path(config.__file__).parent / "schemas"
+SCHEMAS = Path(tugtool.__file__).parent / "schemas"
 CONTRACTS = "<!-- From here on written by `make docs`; do not edit. -->"
 END = "<!-- Up to here. -->"
 NOTE = "<!-- Written by `make docs`; do not edit. -->\n"
 
 
 def commands() -> str:
-    """The command reference, from the table."""
+    """Return the command reference, from the declarations and the schemas of the answers."""
     parts = [NOTE, "# Commands\n", _grammar()]
-    parts += [
-        f"- [`tugcode {c.path}`](#tugcode-{_slug(c.path)}): {c.summary}" for c in table.visible()
-    ]
-    for command in table.visible():
+    shown = help.visible()
+    parts += [f"- [`tugcode {path}`](#tugcode-{_slug(path)}): {shown[path]}" for path in shown]
+    parts += [_json()]
+    for command in filter(None, map(parse.find, parse.FAMILIES)):
         parts += [f"\n## tugcode {command.path}\n", "```text", help.for_command(command).rstrip()]
-        parts += ["```"]
-        parts += [f"\nWith `--json`: [{command.path}](json.md#{_slug(command.path)})."]
+        parts += ["```\n", *_answer(_slug(command.path))]
     return "\n".join(parts) + "\n"
+
+
+def _json() -> str:
+    parts = [
+        "\n## JSON answers\n",
+        "With `--json` a command prints exactly one document on standard output, errors included.",
+        "It is pure ASCII. The schemas are in the package, `tugtool/schemas/`, and the tests hold",
+        "every answer against them. `?` marks a field that may be absent. Every answer is the",
+        "`data` of an envelope:\n",
+        *_answer("envelope"),
+        "\nThe answer of `--help`:\n",
+        *_answer("help"),
+    ]
+    return "\n".join(parts)
+
+
+def _answer(name: str) -> list[str]:
+    """Return the schema of that name as tables."""
+    schema = json.loads((SCHEMAS / f"{name}.json").read_text())
+    parts = [f"{schema['description'].capitalize()}.\n", *_table(schema)]
+    for each, definition in schema.get("$defs", {}).items():
+        parts += [f"\n### {name}: {each}\n", *_table(definition)]
+    return parts
+
+
+def _table(schema: dict) -> list[str]:
+    return ["| field | type | meaning |", "|---|---|---|", *_rows(schema, "")]
 
 
 def _grammar() -> str:
     rows = "\n".join(
         f"| `{' '.join(filter(None, [option.short, help.option_form(option)]))}` | {option.help} |"
-        for option in table.GLOBAL_OPTIONS
+        for option in parse.GLOBAL_OPTIONS
     )
     return (
         "`tugcode COMMAND [ARGUMENTS] [OPTIONS]`. Options may stand anywhere before `--`, with\n"
@@ -50,27 +77,7 @@ def _grammar() -> str:
     )
 
 
-def answers() -> str:
-    """The JSON reference, from the schemas."""
-    parts = [
-        NOTE,
-        "# JSON answers\n",
-        "With `--json` a command prints exactly one document on standard output, errors included.",
-        "It is pure ASCII. The schemas are in the package, `tugtool/schemas/`, and the tests hold",
-        "every answer against them. `?` marks a field that may be absent.\n",
-    ]
-    names = ["envelope", *(_slug(c.path) for c in table.COMMANDS.values()), "help"]
-    for name in names:
-        schema = json.loads((SCHEMAS / f"{name}.json").read_text())
-        parts += [f"\n## {name}\n", f"{schema['description'].capitalize()}.\n"]
-        parts += ["| field | type | meaning |", "|---|---|---|", *_rows(schema, "", set())]
-        for each, definition in schema.get("$defs", {}).items():
-            parts += [f"\n### {name}: {each}\n", "| field | type | meaning |", "|---|---|---|"]
-            parts += _rows(definition, "", set())
-    return "\n".join(parts) + "\n"
-
-
-def _rows(schema: dict, prefix: str, seen: set) -> list[str]:
+def _rows(schema: dict, prefix: str) -> list[str]:
     rows = []
     for field, value in schema.get("properties", {}).items():
         mark = "" if field in schema["required"] else "?"
@@ -81,12 +88,12 @@ def _rows(schema: dict, prefix: str, seen: set) -> list[str]:
         while "items" in inner:
             inner, depth = inner["items"], depth + "[]"
         inner = inner.get("anyOf", [inner])[0]
-        rows += _rows(inner, f"{path}{depth}.", seen)
+        rows += _rows(inner, f"{path}{depth}.")
     return rows
 
 
 def kind(schema: dict) -> str:
-    """What a field takes, in a few words."""
+    """Return what a field takes, in a few words."""
     if "enum" in schema:
         return ", ".join("null" if value is None else f"`{value}`" for value in schema["enum"])
     if "const" in schema:
@@ -102,10 +109,10 @@ def kind(schema: dict) -> str:
 
 
 def configuration() -> str:
-    """The settings and the environment, from their tables."""
+    """Return the settings and the environment, from their tables."""
     rows = [
         f"| `{key}` | `{json.dumps(setting.default)}` | {setting.expects()} | {setting.meaning} |"
-        for key, setting in config.SETTINGS.items()
+        for key, setting in config.all_settings().items()
     ]
     return (
         f"{NOTE}\n# Configuration\n\n"
@@ -118,7 +125,8 @@ def configuration() -> str:
         "## Agents\n\n"
         "`[agents.ROLE]` says who plays a role ([agents](agents.md)); `[agents.default]` fills\n"
         "what the table of a role leaves out. A role for which neither names a preset or a\n"
-        "command has no agent. A preset and a command together are an error.\n\n"
+        "command has no agent, nor has one with the preset `none`. The integrator pushes, so only\n"
+        "its own table can hire it. A preset and a command together are an error.\n\n"
         '```toml\n[agents.default]\npreset = "claude"\n\n[agents.reviewer]\n'
         'command = ["my-reviewer", "--headless"]\ntimeout_seconds = 900\n```\n\n'
         "| key | default | takes | meaning |\n|---|---|---|---|\n" + "\n".join(_agents()) + "\n\n"
@@ -132,36 +140,35 @@ def _agents() -> list[str]:
     return [
         f"| `agents.ROLE.{key}` | {'none' if default is None else f'`{json.dumps(default)}`'} "
         f"| {takes} | {meaning} |"
-        for key, (default, takes, meaning) in agent_settings.KEYS.items()
+        for key, (default, takes, meaning) in agent_config.KEYS.items()
     ]
 
 
 def agents() -> str:
-    """The page about agents, with the tables of the contracts written anew."""
-    page = (DOCS / "agents.md").read_text()
+    """Return the page about agents, with new tables of the contracts."""
+    page = (DOCS / "reference" / "agents.md").read_text()
     before, rest = page.split(CONTRACTS, 1)
     after = rest.split(END, 1)[1]
     parts = [before.rstrip("\n"), "", CONTRACTS]
-    for role in agent_settings.ROLES:
+    for role in agent_config.ROLES:
         parts += [f"\n### {role}\n"]
         for kind in ("input", "answer"):
             schema = contracts.schema(role, of_input=kind == "input")
             parts += [f"{'Gets' if kind == 'input' else 'Answers'} ({schema['description']}):\n"]
-            parts += ["| field | type | meaning |", "|---|---|---|"]
-            parts += [*_rows(schema, "", set()), ""]
+            parts += [*_table(schema), ""]
     return "\n".join(parts) + "\n" + END + after
 
 
 def guard() -> str:
-    """The page about the guard, with the tables of its rules written anew."""
-    page = (DOCS / "guard.md").read_text()
+    """Return the page about the guard, with new tables of its rules."""
+    page = (DOCS / "internals" / "guard.md").read_text()
     before, rest = page.split(CONTRACTS, 1)
     after = rest.split(END, 1)[1]
     return f"{before}{CONTRACTS}\n\n{_roles()}\n{_lists()}\n{END}{after}"
 
 
 def _roles() -> str:
-    edits = {rules.NOTHING: "nothing", rules.PLANS: "plan files", rules.WORK: "the work"}
+    edits = {rules.NOTHING: "nothing", rules.PLANS: "plan files", rules.WORK: "its worktree"}
     programs = {rules.VIEWERS: "that only look", rules.ANY: "any"}
     lines = [
         "| role | edits | programs | of git, beside looking | of tugcode, beside looking | web |",
@@ -183,6 +190,10 @@ def _lists() -> str:
     plain = [f"{name} {word}" for name, words in rules.REMOTE_OPTIONS.items() for word in words]
     apart = [f"{name} {word}" for name, words in rules.APART_OPTIONS.items() for word in words]
     never = [f"{name} {word}" for name, words in rules.VIEWING_NEVER.items() for word in words]
+    committing, hooking = (
+        [f"{name} {word}".strip() for name, words in table.items() for word in words or [""]]
+        for table in (rules.COMMITTING, rules.HOOKING)
+    )
     changing = [
         f"{path} {word}" for path, words in rules.CHANGING_OPTIONS.items() for word in words
     ]
@@ -194,7 +205,7 @@ def _lists() -> str:
     ]
     rows = {
         "tools, for every role": rules.LOOKING | rules.RUNNING,
-        "tools for whoever edits": rules.EDITING,
+        "tools for roles that edit": rules.EDITING,
         "tugcode, looking": rules.LOOK_COMMANDS,
         "but never": changing,
         "git, looking": [*rules.GIT_LOOK, *some, "config NAME", "format-patch --stdout"],
@@ -204,15 +215,17 @@ def _lists() -> str:
         "`git push REMOTE BRANCH`, `git fetch`, with no options but": plain,
         "a repository apart, with no options but": apart,
         "of a code host's tool, for the integrator": host,
-        "for all others of these just": rules.HOST_LOOK,
+        "for all other roles only": rules.HOST_LOOK,
         "programs that only look": rules.VIEWING,
         "but not with": never,
         "programs that change files": rules.CHANGING,
         "programs that write files if told to": rules.WRITING,
         "shells of databases": rules.DATABASES,
         "programs that forget the role": rules.FORGETTING,
+        "programs that commit by themselves, for no role": committing,
+        "programs that change the shared git directory, for no role": hooking,
         "variables that no role sets": rules.NEVER_SET,
-        "variables set only for programs that the role may run whatever they do": rules.NOT_SET,
+        "variables set only for programs that the role may run without limits": rules.NOT_SET,
         "settings of them that are free": rules.HARMLESS_SETTINGS,
     }
     lines = [f"| {name} | {_codes(words)} |" for name, words in rows.items()]
@@ -227,12 +240,16 @@ def _slug(path: str) -> str:
     return path.replace(" ", "-")
 
 
-PAGES = {"commands.md": commands, "json.md": answers, "configuration.md": configuration}
-PAGES |= {"agents.md": agents, "guard.md": guard}
+PAGES = {
+    "reference/commands.md": commands,
+    "reference/configuration.md": configuration,
+    "reference/agents.md": agents,
+    "internals/guard.md": guard,
+}
 
 
 def main(check: bool) -> int:
-    """Write or compare every page; the exit status."""
+    """Write or compare every page, and return the exit status."""
     stale = 0
     for name, page in PAGES.items():
         path = DOCS / name

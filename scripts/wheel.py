@@ -1,8 +1,8 @@
-"""What a wheel has beside the package's own files: the plugin, where agent clients can add it."""
+"""Add the plugin to a wheel, where agent clients can find it."""
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-#: Where it is in a checkout, and where in the wheel; `tugtool.clients` looks in both places.
+#: Its place in a checkout, and in the wheel; `tugtool.agents.plugin` looks in both.
 PLACES = {
     "tugplug": "tugtool/marketplace/tugplug",
     ".claude-plugin/marketplace.json": "tugtool/marketplace/.claude-plugin/marketplace.json",
@@ -10,9 +10,9 @@ PLACES = {
 
 
 class Plugin(BuildHookInterface):
-    """Puts it in; not into an editable install, which would get a copy that grows old."""
+    """Adds the plugin, except to an editable install, whose copy would become outdated."""
 
     def initialize(self, version: str, build_data: dict) -> None:
-        """Called before a wheel is put together; `version` is what kind of wheel."""
+        """Called before a wheel is built; `version` is the kind of wheel."""
         if version != "editable":
             build_data["force_include"].update(PLACES)

@@ -8,16 +8,18 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import jsonschema
 import pytest
 
 import tugtool
-from tugtool.cli import parse
-from tugtool.cli.main import main
+from support.templates import Template, Templates
+from tugtool.cli.main import main, wants_json
+from tugtool.workflow.doctor import guard, machine
 
-pytest_plugins = ["leaks", "proving"]
+pytest_plugins = [f"support.{name}" for name in ("covering", "leaks", "named_writes", "proving")]
 
 #: What only Linux offers: to watch system calls, to have a disk of one's own.
 if sys.platform != "linux":
@@ -25,9 +27,38 @@ if sys.platform != "linux":
 
 DATES = {"GIT_AUTHOR_DATE": "2026-01-01T00:00:00Z", "GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z"}
 
+#: Variables that change what git or we do begin so.
+OURS = ("GIT_", "TUGCODE_")
+
 # Thousands of processes are started here, and each would compile all that it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# Python starts as fast in one test as in the next, and to measure it takes doctor six processes.
+machine.milliseconds = functools.cache(machine.milliseconds)
+
+
+def _asked_once(problem: Callable[[tuple[str, ...], str], str | None]) -> Callable:
+    """The installation's own guard answers in one test as in the next; tests of it ask anew."""
+    known: dict[tuple[str, ...], str | None] = {}
+
+    @functools.wraps(problem)
+    def asked(argv: tuple[str, ...], cwd: str) -> str | None:
+        if argv[0] != sys.executable:
+            return problem(argv, cwd)
+        if argv not in known:
+            known[argv] = problem(argv, cwd)
+        return known[argv]
+
+    return asked
+
+
+guard._problem = _asked_once(guard._problem)
+
+# Memory, if there is enough of it to write files to: few tests are about disks, and they say so.
+MEMORY = "/dev/shm"
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 1 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
 
 # Whoever runs the tests in the background has them ignore interrupts, and all they start.
 for number, usual in (
@@ -41,8 +72,16 @@ for number, usual in (
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores: many tests wait for processes, some for time to pass."""
-    return (os.cpu_count() or 1) + 1
+    """Two more than there are cores: many tests wait for processes, some for time to pass."""
+    return (os.cpu_count() or 1) + 2
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """In a worker pytest-cov starts twice, and lets only the second rest where nobody covers."""
+    covering = session.config.pluginmanager.getplugin("_cov")
+    if hasattr(session.config, "workerinput") and covering and covering.cov_controller:
+        covering.cov_controller.cov.stop()
 
 
 def pytest_collection_finish() -> None:
@@ -53,7 +92,7 @@ def pytest_collection_finish() -> None:
 def _isolate(monkeypatch: pytest.MonkeyPatch) -> None:
     """No home, no global git configuration, no variables that change what git or we do."""
     for name in list(os.environ):
-        if name.startswith(("GIT_", "TUGCODE_")) or name in ("NO_COLOR", "COLUMNS"):
+        if name.startswith(OURS) or name in ("NO_COLOR", "COLUMNS"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", "/nonexistent")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
@@ -81,6 +120,36 @@ class Repo:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._templates: Templates | None = None
+        self._template: Template | None = None
+        #: All that was done to come here.
+        self._key: tuple = ()
+
+    @classmethod
+    def of(cls, templates: Templates, path: Path) -> "Repo":
+        """A repository with one commit, at a new place."""
+        repo = cls(path)
+        repo._templates = templates
+        repo._template = templates.get((), None, _with_one_commit)
+        repo._template.write(path)
+        return repo
+
+    def live(self) -> None:
+        """From now on everything is made here: what processes leave beside a database counts."""
+        self._template = None
+
+    def become(self, *key: object, make: Callable[["Repo"], object]) -> object:
+        """Do what `make` does and return that; its outcome is copied if it was made before."""
+        before = self._template
+        if not (self._templates and before and before.is_at(self.path)):
+            return make(self)
+        outside = {name: value for name, value in os.environ.items() if name.startswith(OURS)}
+        whole = (self._key, *key, *sorted(outside.items()))
+        template = self._templates.get(whole, before, lambda path: make(Repo(path)))
+        shutil.rmtree(self.path)
+        template.write(self.path)
+        self._template, self._key = template, whole
+        return template.memory
 
     @classmethod
     def init(cls, path: Path, *options: str) -> "Repo":
@@ -127,21 +196,22 @@ def git(*arguments: str, cwd: Path) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="session")
-def _model(tmp_path_factory) -> Path:
-    """A repository with one commit, to be copied: that is faster than five git commands."""
+def _with_one_commit(path: Path) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
         _isolate(monkeypatch)
-        repo = Repo.init(tmp_path_factory.mktemp("model") / "repo")
-        repo.commit()
-    return repo.path
+        Repo.init(path).commit()
+
+
+@pytest.fixture(scope="session")
+def templates(tmp_path_factory) -> Templates:
+    """What was made once, to be copied."""
+    return Templates(tmp_path_factory.mktemp("templates"))
 
 
 @pytest.fixture
-def repo(tmp_path, _model) -> Repo:
+def repo(tmp_path, templates) -> Repo:
     """A repository with one commit."""
-    shutil.copytree(_model, tmp_path / "repo")
-    return Repo(tmp_path / "repo")
+    return Repo.of(templates, tmp_path / "repo")
 
 
 class Result:
@@ -186,17 +256,32 @@ def tugcode(capsys):
     def run(*words: object) -> Result:
         line = [str(word) for word in words]
         result = Result(main(line), *capsys.readouterr())
-        if parse.wants_json(line):
+        if wants_json(line):
             hold_against_schemas(result.envelope())
         return result
 
     return run
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    from support import engines
+
+    engines.parametrise(metafunc)
+
+
+@pytest.fixture
+def engine(request, tmp_path_factory):
+    """The engine on which the test's states lie; see `support.engines`."""
+    from support import engines
+
+    with engines.on(request.param, engines.session_root(tmp_path_factory)):
+        yield request.param
+
+
 @pytest.fixture
 def lab(tmp_path):
     """Make a plan's state with a clock set by hand: `lab("1 tt", "2 t < 1")`."""
-    from state_fixtures import Lab
+    from support.state import Lab
 
     made: list[Lab] = []
 
@@ -212,13 +297,10 @@ def lab(tmp_path):
 @pytest.fixture
 def desk(repo, tugcode, monkeypatch):
     """Make a repository with the plan `work` and two linked worktrees, and record the plan."""
-    from state_fixtures import Desk
+    from support.state import Desk
 
     def make(*lines: str, init: bool = True) -> Desk:
-        desk = Desk(repo, tugcode, monkeypatch, *lines)
-        if init:
-            desk.ok("init", "work")
-        return desk
+        return Desk(repo, tugcode, monkeypatch, *lines, init=init)
 
     return make
 
@@ -226,7 +308,7 @@ def desk(repo, tugcode, monkeypatch):
 @pytest.fixture
 def yard(repo, tugcode, monkeypatch):
     """Make a repository with the plan `work` committed, for worktrees: `yard("1 t", "2 t < 1")`."""
-    from worktree_fixtures import IDENTITY, Yard
+    from support.worktree import IDENTITY, Yard
 
     for name, value in IDENTITY.items():
         monkeypatch.setenv(name, value)
@@ -236,15 +318,13 @@ def yard(repo, tugcode, monkeypatch):
 @pytest.fixture
 def bench(repo, tugcode, monkeypatch):
     """As `desk`, for commits: red and blue have a name that git takes."""
-    from commit_fixtures import IDENTITY, Bench
+    from support.commit import IDENTITY, Bench
 
     for name, value in IDENTITY.items():
         monkeypatch.setenv(name, value)
 
     def make(*lines: str) -> Bench:
-        made = Bench(repo, tugcode, monkeypatch, *lines)
-        made.ok("init", "work")
-        return made
+        return Bench(repo, tugcode, monkeypatch, *lines, init=True)
 
     return make
 
@@ -252,7 +332,7 @@ def bench(repo, tugcode, monkeypatch):
 @pytest.fixture
 def work(repo, tugcode, monkeypatch):
     """Make a repository with the plan `work` on main, recorded: `work("1 t", "2 t < 1")`."""
-    from work_fixtures import IDENTITY, Work
+    from support.work import IDENTITY, Work
 
     for name, value in IDENTITY.items():
         monkeypatch.setenv(name, value)
@@ -266,7 +346,7 @@ def work(repo, tugcode, monkeypatch):
 @pytest.fixture
 def play(repo, tugcode, capsys, monkeypatch):
     """Make a repository with the plan `work` and scripted agents: `play("1 t", "2 t < 1")`."""
-    from implement_fixtures import IDENTITY, Play
+    from support.implement import IDENTITY, Play
 
     for name, value in IDENTITY.items():
         monkeypatch.setenv(name, value)
@@ -274,6 +354,7 @@ def play(repo, tugcode, capsys, monkeypatch):
 
     def make(*lines: str) -> Play:
         made.append(Play(repo, tugcode, capsys, *(lines or ("1 tec", "2 t < 1"))))
+        monkeypatch.setattr("tugtool.implement.cooling.Timer", lambda: made[-1].timer)
         return made[-1]
 
     yield make
@@ -284,8 +365,8 @@ def play(repo, tugcode, capsys, monkeypatch):
 @pytest.fixture
 def clinic(repo, tugcode, monkeypatch):
     """Make a healthy repository with the plan `work` and a worktree: `clinic("1 t", "2 t < 1")`."""
-    from doctor_fixtures import Clinic
-    from worktree_fixtures import IDENTITY
+    from support.doctor import Clinic
+    from support.worktree import IDENTITY
 
     for name, value in IDENTITY.items():
         monkeypatch.setenv(name, value)
@@ -295,8 +376,8 @@ def clinic(repo, tugcode, monkeypatch):
 @pytest.fixture
 def field(repo, tugcode, monkeypatch):
     """A repository with the plan `work` committed, for dashes."""
-    from dash_fixtures import Field
-    from worktree_fixtures import IDENTITY
+    from support.dash import Field
+    from support.worktree import IDENTITY
 
     for name, value in IDENTITY.items():
         monkeypatch.setenv(name, value)

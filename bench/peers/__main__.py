@@ -4,7 +4,7 @@
 
 `make bench-peers` installs the peers first, in the versions of `bench/peers/versions.mk`. Writes
 `bench/results/peers.json`. Exit status 1 if a step of ours had two owners, if an acknowledged
-write of ours is not there, if we accepted a superseded worker's finish, if a peer is ahead in a
+write of ours is missing, if we accepted a superseded worker's finish, if a peer is ahead in a
 row that does not say why, or if ours could not be measured. A peer that cannot be installed or
 run has rows that say so. `--self-test` plants a tool of ours with each of the first four faults,
 and fails unless all are caught.
@@ -41,7 +41,7 @@ def main() -> int:
         contending.races(ground)
         contending.writes(ground)
         contending.late(ground)
-        # A smoke run, or a part, is no result.
+        # A smoke run or a partial run is not a result.
         if not (options.quick or options.only):
             _keep(ground, options.write)
     expected = {"jobs", *speed.DOES} - {"start"}
@@ -78,7 +78,7 @@ def _keep(ground: Ground, file: str) -> None:
         "tables": ground.tables,
         "plots": ground.plots,
     }
-    # What a tool said when it failed may name where it ran.
+    # A tool's error message may name the directory it ran in.
     text = json.dumps(found, indent=1, ensure_ascii=False)
     for path, name in ((ground.place, "PLACE"), (harness.PROJECT, "PROJECT")):
         text = text.replace(str(path), name)

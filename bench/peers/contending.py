@@ -1,4 +1,4 @@
-"""The tables of who wins, what is lost, and who is believed."""
+"""The tables of races, lost writes and late finishers."""
 
 from collections.abc import Callable
 
@@ -8,22 +8,22 @@ from peers.ground import CONTENDERS, Ground
 from peers.judging import Writes
 from peers.tool import Tool
 
-#: How a job gets from A to B, and what is there after a crash (0 or 1 jobs).
+#: How a job goes from A to B, and the jobs left after a crash (0 or 1).
 WAYS = {
     "huey": ("never: a fetched job is deleted", {"0": "lost: it was deleted when it was fetched"}),
     "litequeue": (
         "B calls retry() for the message that A has locked, and pops it",
-        {"0": "locked until somebody calls retry() for it: there is no lease"},
+        {"0": "locked until a person calls retry() for it: there is no lease"},
     ),
     "persist-queue": (
         "B opens the queue, which hands out all that is not acknowledged, also what A works on",
-        {"1": "there again for whoever opens the queue next, which also takes it from the living"},
+        {"1": "there again when the queue is opened next, which also takes it from live workers"},
     ),
 }
 
 
 def races(ground: Ground) -> None:
-    """How many own the only task."""
+    """Return how many workers own the only task."""
     inside, rows = _inside(ground), []
     contest = ground.contest
     cases = {tool.name: lambda tool=tool: contests.race(contest, tool) for tool in ground.tools}
@@ -40,7 +40,7 @@ def races(ground: Ground) -> None:
 
 
 def writes(ground: Ground) -> None:
-    """What is left of what was written at one moment."""
+    """Return what is left of concurrent writes."""
     inside, rows = _inside(ground), []
     kinds = (("creates a task", contests.created), ("takes another", contests.updated))
     cases: list[tuple[str, str, Callable[[], Writes]]] = [
@@ -61,7 +61,7 @@ def writes(ground: Ground) -> None:
 
 
 def late(ground: Ground) -> None:
-    """Who accepts a finish from whoever has lost the task, and what a crash leaves."""
+    """Return which tools accept a late finish from a superseded worker, and what a crash leaves."""
     inside, rows = _inside(ground), []
     cases = {tool.name: lambda tool=tool: _late(ground, tool) for tool in ground.tools}
     cases |= {name: lambda name=name: _late_job(ground, inside, name) for name in _distinct(ground)}
@@ -91,5 +91,5 @@ def _inside(ground: Ground) -> Queues:
 
 
 def _distinct(ground: Ground) -> list[str]:
-    """Each queue once: how durable it is does not matter to who gets a job."""
+    """Return each queue once: durability does not affect who gets a job."""
     return [name for name in ground.queues if name in WAYS]

@@ -16,7 +16,7 @@ from peers.tool import Tool, after_noise
 
 
 class Contest(NamedTuple):
-    """How many take part, and how often: all rounds that fit into so many seconds."""
+    """The number of contenders, and the time for all rounds."""
 
     place: Path
     contenders: int
@@ -25,7 +25,7 @@ class Contest(NamedTuple):
     seconds: float
 
     def repeated(self, tool_name: str, what: str, once: Callable[[Path], object]) -> list:
-        """What came of each round, in a directory of its own."""
+        """Return the result of each round, which runs in its own directory."""
         found: list[object] = []
         begun = time.monotonic()
         spent = 0.0
@@ -36,7 +36,7 @@ class Contest(NamedTuple):
 
 
 def race(contest: Contest, tool: Tool) -> Race:
-    """All ask for the one task there is."""
+    """Let all contenders ask for the only task."""
 
     def once(place: Path) -> int:
         tool.make(place, 1)
@@ -47,7 +47,7 @@ def race(contest: Contest, tool: Tool) -> Race:
 
 
 def created(contest: Contest, tool: Tool) -> Writes:
-    """Each creates a task of its own."""
+    """Let each contender create a task."""
 
     def once(place: Path) -> tuple[int, int]:
         tool.make(place, 1)
@@ -61,7 +61,7 @@ def created(contest: Contest, tool: Tool) -> Writes:
 
 
 def updated(contest: Contest, tool: Tool) -> Writes:
-    """Each takes another task."""
+    """Let each contender take another task."""
 
     def once(place: Path) -> tuple[int, int]:
         tool.make(place, contest.contenders)
@@ -78,7 +78,7 @@ def _writes(name: str, pairs: list[tuple[int, int]]) -> Writes:
 
 
 class Late(NamedTuple):
-    """What became of the finish of A, who had lost the task, and of B's after it."""
+    """The results of the finish by A, which lost the task, and of B's after it."""
 
     verdict: Handover
     how: str
@@ -86,7 +86,7 @@ class Late(NamedTuple):
 
 
 def late(contest: Contest, tool: Tool) -> Late:
-    """A takes, B gets it by the tool's own way, A finishes, then B does."""
+    """Let A take the task, hand it to B in the tool's own way, and let A and then B finish."""
     place = contest.place / f"late-{tool.name}"
     tool.make(place, 1)
     run = tool.caller(place)
@@ -102,7 +102,7 @@ def late(contest: Contest, tool: Tool) -> Late:
 
 
 def _said(done: Done) -> str:
-    """Why a command was refused, in its own words."""
+    """Return a refused command's own words."""
     with contextlib.suppress(ValueError, LookupError, TypeError):
         issue = after_noise(done.out)["issues"][0]
         return f"{issue['code']}, {issue['message']}, exit status {done.status}"
@@ -111,7 +111,7 @@ def _said(done: Done) -> str:
 
 
 def crashed(contest: Contest, tool: Tool) -> str:
-    """Whoever took the task is gone: is it offered again?"""
+    """Return whether the task of a dead worker is offered again."""
     place = contest.place / f"crash-{tool.name}"
     tool.make(place, 1)
     if isinstance(tool, Tugcode):
@@ -121,7 +121,7 @@ def crashed(contest: Contest, tool: Tool) -> str:
     statuses = [task.status for task in tool.tasks(run.must(tool.listing()))]
     if statuses != ["taken"]:
         raise Refused(f"{tool.name}: the task that was taken is {statuses}")
-    return "stays in progress until somebody puts it back by hand: there is no lease"
+    return "stays in progress until a person puts it back: there is no lease"
 
 
 def _recovered(tool: Tugcode, run: Caller) -> str:
@@ -144,7 +144,7 @@ def _recovered(tool: Tugcode, run: Caller) -> str:
 
 
 class Queues(NamedTuple):
-    """The queues of a Python program, each operation in a process of its own."""
+    """The queues of a Python program, each operation in its own process."""
 
     contest: Contest
     caller: Caller
@@ -155,7 +155,7 @@ class Queues(NamedTuple):
         return [self.python, "-m", "peers.queues", verb, name, str(number), str(place)]
 
     def race(self, name: str) -> Race:
-        """All have the queue open and ask for the one job there is."""
+        """Let all contenders open the queue and ask for the only job."""
 
         def once(place: Path) -> int:
             self._filled(name, place, 1)
@@ -167,7 +167,7 @@ class Queues(NamedTuple):
         return Race(name, self.contest.repeated(name, "race", once))
 
     def written(self, name: str) -> Writes:
-        """Each puts in a job of its own."""
+        """Let each contender put in a job."""
 
         def once(place: Path) -> tuple[int, int]:
             self.caller.must(self.argv("left", name, "-", place))
@@ -183,7 +183,7 @@ class Queues(NamedTuple):
         return sum(each.out.strip() == "true" for each in done)
 
     def late(self, name: str, how: str) -> Late:
-        """As for commands: two that have the queue open."""
+        """Do as for commands, with two processes that have the queue open."""
         place = self.contest.place / f"late-{name}"
         said = json.loads(self.caller.must(self.argv("superseded", name, "-", place)))
         if not said["handed_over"]:
@@ -192,7 +192,7 @@ class Queues(NamedTuple):
         return Late(verdict, how, "accepted: the job is done" if verdict.is_accepted else "refused")
 
     def crashed(self, name: str) -> str:
-        """A process takes the only job and is killed; another opens the queue and asks."""
+        """Kill a process that took the only job; let another open the queue and ask."""
         place = self.contest.place / f"crash-{name}"
         self._filled(name, place, 1)
         killed = self.caller.run(self.argv("keep", name, "-", place)).status

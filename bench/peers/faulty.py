@@ -1,9 +1,9 @@
-"""A tool with every fault that must be caught, and the proof that each is.
+"""A tool with every fault that must be caught, and the test that each is.
 
     python -m peers.faulty take|finish|create|list TITLE
 
-It reads its one file, naps, and writes it anew: it hands out one task to all, loses what others
-wrote meanwhile, and takes anybody's word that the task is done.
+It reads its one file, naps, and writes it anew: it gives one task to all, loses concurrent
+writes, and lets every caller finish the task.
 """
 
 import json
@@ -23,19 +23,19 @@ FILE = Path("tasks.json")
 
 
 def act(verb: str, title: str) -> None:
-    """One command."""
+    """Run one command."""
     tasks = json.loads(FILE.read_text()) if FILE.exists() else {}
     if verb == "list":
         print(json.dumps(tasks))
         return
-    # Long enough for all who started at the same moment to have read the same.
+    # Long enough for all that started together to read the same.
     time.sleep(NAP_SECONDS)
     tasks[title] = {"create": "free", "take": "taken", "finish": "done"}[verb]
     FILE.write_text(json.dumps(tasks))
 
 
 class Faulty:
-    """What a contest asks of `tool.Tool`, under the name of ours."""
+    """The parts of `tool.Tool` that a contest needs, under our name."""
 
     name = "tugcode"
     hands_over = "B takes it, too"
@@ -77,7 +77,7 @@ class Faulty:
 
 
 def self_test(contenders: int = 4) -> int:
-    """Exit status: 0 if every planted fault is caught, and a sound tool is not blamed."""
+    """Return 0 if every planted fault is caught and a sound tool is not blamed."""
     with tempfile.TemporaryDirectory(prefix="tugtool-peers-") as name:
         contest = contests.Contest(Path(name).resolve(), contenders, 2, 2, 60)
         tool = Faulty()

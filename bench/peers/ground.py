@@ -1,4 +1,4 @@
-"""One run: where everything lies, what was found, and what cannot be found here."""
+"""One run: its directories, its findings, and what cannot be measured here."""
 
 import argparse
 from collections.abc import Callable
@@ -21,11 +21,11 @@ Found = TypeVar("Found")
 
 
 class Ground:
-    """What all parts of a run share."""
+    """The shared parts of a run."""
 
     def __init__(self, place: Path, options: argparse.Namespace) -> None:
         self.place, self.quick, self.seed = place, options.quick, options.seed
-        #: A tool that takes very long gets no more rounds than this.
+        #: A very slow tool gets no more rounds than this.
         self.least = 1 if self.quick else 2
         home = harness.environment(place)
         self.environment = tool.environment(home)
@@ -49,11 +49,11 @@ class Ground:
         return [Tugcode(self.ours, self.environment), *npm, taskmd]
 
     def caller(self) -> Caller:
-        """For interpreters that run `queues.py`."""
+        """Return the caller for interpreters that run `queues.py`."""
         return Caller(self.place, {**self.environment, "PYTHONPATH": str(HERE.parent)})
 
     def tried(self, name: str, once: Callable[[], Found]) -> tuple[Found | None, str]:
-        """What came of it; or why it cannot be done here: what the installer or the tool said."""
+        """Return the result, or the installer's or tool's message if it cannot run here."""
         try:
             return once(), ""
         except (Refused, OSError, ValueError, LookupError) as error:
@@ -62,7 +62,7 @@ class Ground:
     def add(
         self, name: str, title: str, note: str, columns: list[str], rows: list[tables.Row]
     ) -> None:
-        """One more table, also for whoever looks on."""
+        """Add and print a table."""
         made = tables.table(name, title, note, columns, rows)
         self.tables.append(made)
         lines = (" | ".join(map(str, row)) for row in [columns, *rows])
@@ -70,7 +70,7 @@ class Ground:
 
 
 def _not_installed() -> dict[str, str]:
-    """By the name of a peer, the command that failed and what it said."""
+    """Return peer -> the command that failed and its message."""
     file = PEERS / "failed"
     lines = file.read_text().splitlines() if file.exists() else []
     found = {}
@@ -81,6 +81,6 @@ def _not_installed() -> dict[str, str]:
 
 
 def package(pinned: str) -> tuple[str, str]:
-    """Name and version of `name@1.2` or `name==1.2`."""
+    """Return name and version of `name@1.2` or `name==1.2`."""
     name, _, version = pinned.replace("==", "@").rpartition("@")
     return name, version

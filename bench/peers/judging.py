@@ -1,11 +1,11 @@
-"""What was found, and what of it is a fault of ours: nothing may be, or the row says why."""
+"""The findings, and the faults of ours among them: none, unless the row says why."""
 
 from typing import NamedTuple
 
 OURS = "tugcode"
-#: How far behind a peer is still noise, on a machine that others use too.
+#: A smaller difference is noise on a shared machine.
 NOISE = 1.05
-#: Why a peer is ahead where it is: by what is done, and who.
+#: Why a peer is ahead, by operation and peer.
 WHY = {
     ("create", "taskmd"): "one file with one line in it; ours records a whole plan, with as many "
     "steps as the project has, in one transaction that is on the disk before it answers",
@@ -21,7 +21,7 @@ WHY = {
 
 
 class Speed(NamedTuple):
-    """One row: what a system takes for something as a multiple of ours, so less is ahead."""
+    """One row: a system's cost as a multiple of ours, so less is ahead."""
 
     what: str
     system: str
@@ -33,19 +33,19 @@ class Speed(NamedTuple):
 
     @property
     def why(self) -> str:
-        """Only where the peer is ahead."""
+        """The reason, only if the peer is ahead."""
         return WHY.get((self.what, self.system), "") if self.is_ahead else ""
 
 
 class Race(NamedTuple):
-    """How many of those who started at once were told that the one task is theirs, by round."""
+    """The number of contenders that were told they own the one task, by round."""
 
     system: str
     winners: list[int]
 
 
 class Writes(NamedTuple):
-    """What was written at once: how many were told that it is kept, and how many are there."""
+    """Concurrent writes: how many were acknowledged, and how many are there."""
 
     system: str
     told: list[int]
@@ -53,14 +53,14 @@ class Writes(NamedTuple):
 
 
 class Handover(NamedTuple):
-    """A lost its task to B and says that it is done; None if nothing was handed over."""
+    """A lost its task to B and finishes it; None if nothing was handed over."""
 
     system: str
     is_accepted: bool | None
 
 
 class Findings(NamedTuple):
-    """All that was found in a run."""
+    """All findings of a run."""
 
     speeds: list[Speed]
     races: list[Race]
@@ -69,7 +69,7 @@ class Findings(NamedTuple):
 
 
 def faults(found: Findings) -> list[str]:
-    """Ours, in sentences; a peer's are only told."""
+    """Return our faults as sentences; a peer's are only reported."""
     return [
         *_slow(found.speeds),
         *_shared(_ours(found.races)),
@@ -79,7 +79,7 @@ def faults(found: Findings) -> list[str]:
 
 
 def unmeasured(found: Findings, expected: set[str]) -> list[str]:
-    """What of ours was not found out at all: a command that fails must not pass for a good one."""
+    """Return what was not measured of ours: a failing command must not pass for a good one."""
     missing = expected - {speed.what for speed in _ours(found.speeds)}
     kinds = [kind for kind in Findings._fields[1:] if not _ours(getattr(found, kind))]
     return [f"ours was not measured: {name}" for name in (*sorted(missing), *kinds)]

@@ -1,4 +1,4 @@
-"""The tables of what things cost: commands, and jobs in one process."""
+"""The tables of costs: commands, and jobs in one process."""
 
 import shutil
 
@@ -12,7 +12,7 @@ SIZES = (10, 200)
 
 
 def commands(ground: Ground, size: int) -> None:
-    """Every command of every tool, in projects of so many tasks."""
+    """Measure every command of every tool, in projects of so many tasks."""
     rounds = 1 if ground.quick else 6
     units, missing = _floors(ground) if size == SIZES[0] else [], []
     for tool in ground.tools:
@@ -38,7 +38,7 @@ def _units(ground: Ground, tool: Tool, size: int, rounds: int) -> list[Unit]:
 
 
 def _floors(ground: Ground) -> list[Unit]:
-    """What a program costs that does nothing, in the same rounds."""
+    """Measure a program that does nothing, in the same rounds."""
     argvs = {
         "python": [str(ground.ours / "python"), "-c", "pass"],
         "node": ["node", "-e", "0"],
@@ -54,7 +54,7 @@ def _floors(ground: Ground) -> list[Unit]:
 
 
 def jobs(ground: Ground) -> None:
-    """Jobs through one worker of each queue."""
+    """Measure jobs through one worker of each queue."""
     workers = [Worker("tugtool", str(ground.ours / "python"))]
     missing: list[list[object]] = []
     for name in ground.queues:

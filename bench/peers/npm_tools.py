@@ -1,4 +1,4 @@
-"""The tools that come from npm: make a project, take, finish, look.
+"""The tools from npm: make a project, take, finish, look.
 
 Each is called in the fastest way that its own help names for scripts, without git where it can
 do without. The first task of a project is made by the tool itself; the others are copies of it
@@ -17,10 +17,10 @@ class Backlog:
     """backlog.md: a Markdown file per task."""
 
     name = "backlog.md"
-    hands_over = "somebody sets the task back to To Do, and B edits it to In Progress"
+    hands_over = "a person sets the task back to To Do, and B edits it to In Progress"
     lacks = {  # noqa: RUF012
-        "claim": "sets status and assignee, whoever has the task; no lease, no fence, no fsync",
-        "finish": "whoever says so; no fence, no fsync",
+        "claim": "sets status and assignee, even of another's task; no lease, no fence, no fsync",
+        "finish": "by any caller; no fence, no fsync",
     }
 
     def __init__(self, binaries: Path, environment: dict[str, str]) -> None:
@@ -55,7 +55,7 @@ class Backlog:
         return self.take(n, who)
 
     def hold(self, n: int, who: str) -> list[list[str]]:
-        # It lets anybody finish anything.
+        # Any caller can finish any task.
         return []
 
     def take(self, n: int, who: str) -> list[str]:
@@ -91,7 +91,7 @@ class Dex:
     hands_over = "B starts the task with --force, its way to take one over"
     lacks = {  # noqa: RUF012
         "claim": "refuses what is started already; no owner, no lease, no fence, no fsync",
-        "finish": "whoever says so; no fence, no fsync",
+        "finish": "by any caller; no fence, no fsync",
     }
 
     def __init__(self, binaries: Path, environment: dict[str, str]) -> None:
@@ -118,7 +118,7 @@ class Dex:
         return self.take(n, who)
 
     def hold(self, n: int, who: str) -> list[list[str]]:
-        # It lets anybody finish anything.
+        # Any caller can finish any task.
         return []
 
     def take(self, n: int, who: str) -> list[str]:
@@ -158,10 +158,10 @@ class Taskmaster:
     """task-master-ai: all tasks in one JSON file."""
 
     name = "task-master-ai"
-    hands_over = "somebody sets the task back to pending, and B sets it to in-progress"
+    hands_over = "a person sets the task back to pending, and B sets it to in-progress"
     lacks = {  # noqa: RUF012
         "claim": "sets a status and tells the old one; no owner, no lease, no fence, no fsync",
-        "finish": "whoever says so; no fence, no fsync",
+        "finish": "by any caller; no fence, no fsync",
     }
 
     def __init__(self, binaries: Path, environment: dict[str, str]) -> None:
@@ -191,7 +191,7 @@ class Taskmaster:
         content = json.loads(settings.read_text())
         content["global"]["anonymousTelemetry"] = False
         settings.write_text(json.dumps(content, indent=2))
-        # It has no command that starts a list by hand: its own is made by a model.
+        # No command starts a list by hand: a model makes it.
         (place / ".taskmaster" / "tasks" / "tasks.json").write_text(
             '{"master": {"tasks": [], "metadata": {}}}'
         )
@@ -208,14 +208,14 @@ class Taskmaster:
         return self.take(n, who)
 
     def hold(self, n: int, who: str) -> list[list[str]]:
-        # It lets anybody finish anything.
+        # Any caller can finish any task.
         return []
 
     def take(self, n: int, who: str) -> list[str]:
         return self._set(n, "in-progress")
 
     def took(self, done: Done) -> bool:
-        # Kindly read: who is told that it was in progress already may know that it lost.
+        # A generous reading: the message "in progress already" may tell the worker that it lost.
         if done.status:
             return False
         changed = after_noise(done.out).get("updatedTasks") or [{}]

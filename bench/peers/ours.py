@@ -1,4 +1,4 @@
-"""How Tugtool says it, for `make bench-peers`."""
+"""Tugtool's commands for `make bench-peers`."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ PLAN = "bench"
 
 
 class Tugcode:
-    """Ours: steps of a plan; what is new comes as a plan of its own."""
+    """Ours: steps of a plan; a new task is a plan of its own."""
 
     name = "tugcode"
     hands_over = "A's lease of one second runs out, and B, who waits for it, claims the step"
@@ -30,7 +30,7 @@ class Tugcode:
         return Caller(place, self._environment)
 
     def make(self, place: Path, count: int, *, new: int = 16) -> None:
-        """A recorded plan with so many steps, and so many plans that are yet to be recorded."""
+        """Make a recorded plan with so many steps, and so many plans to record later."""
         text = plan(count, "Task {n}")
         harness.repository(place, text, self._environment)
         for n in range(new):
@@ -45,7 +45,7 @@ class Tugcode:
         return self._state("ready", PLAN)
 
     def claim(self, n: int, who: str) -> list[str]:
-        """The next step, whichever that is: nobody has to look first."""
+        """Return the command for the next step; no look is needed first."""
         return self._state("claim", PLAN, "--worktree", who)
 
     def take(self, n: int, who: str) -> list[str]:
@@ -58,7 +58,7 @@ class Tugcode:
         return done.status == 0 and bool(after_noise(done.out)["data"]["claimed"])
 
     def finish(self, n: int, who: str) -> list[str]:
-        """By the first attempt, unless it is B's."""
+        """Return the command for the first attempt, or B's."""
         words = ["--worktree", who, "--attempt", "2" if who == "b" else "1"]
         return self._state("complete", PLAN, f"step-{n}", *words)
 
@@ -85,12 +85,12 @@ class Tugcode:
         ]
 
     def claim_for(self, pid: int, who: str) -> list[str]:
-        """The next step, for a process whose death frees it."""
+        """Return the command for the next step, for a process whose death frees it."""
         return [*self.claim(1, who), "--holder-pid", str(pid)]
 
 
 def plan(count: int, title: str) -> str:
-    """A plan of steps without boxes, numbered from 1."""
+    """Return a plan of steps without boxes, numbered from 1."""
     steps = (
         f"\n#### Step {n}: {title.format(n=n)} {{#step-{n}}}\n\n**References:** (#phase-overview)\n"
         for n in range(1, count + 1)

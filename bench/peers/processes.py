@@ -1,4 +1,4 @@
-"""Processes of other tools: bounded, timed, or let go all at one moment."""
+"""Processes of other tools: bounded, timed, or started at the same moment."""
 
 import contextlib
 import fcntl
@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 #: Nothing here takes a tenth of it on a quiet machine; other load makes it slow, not wrong.
 SECONDS = 300
-#: Where a process that has something to open before the start finds the gate, and says so.
+#: The descriptors of the gate, and of the report that a process is ready.
 GATE, READY = 3, 4
-#: Whatever comes after it begins when the gate opens.
+#: Text after it begins when the gate opens.
 AT_THE_GATE = ["/bin/sh", "-c", 'read -r _ <&3; exec "$@" 3<&- 4>&-', "sh"]
 
 
 class Done(NamedTuple):
-    """How a process ended; -9 if its time was up."""
+    """The result of a process; -9 if its time was up."""
 
     status: int
     out: str
@@ -31,18 +31,18 @@ class Done(NamedTuple):
 
 
 class Refused(Exception):
-    """A command that has to succeed did not; says which, and what it said."""
+    """A command that must succeed failed; the message has the command and its output."""
 
 
 class Caller(NamedTuple):
-    """Where commands run, with which environment, and a file for their standard input."""
+    """Where commands run, with which environment and standard input."""
 
     directory: Path
     environment: dict[str, str]
     given: str = os.devnull
 
     def must(self, argv: list[str]) -> str:
-        """Standard output of a command that has to succeed."""
+        """Return the standard output of a command that must succeed."""
         done = self.run(argv)
         if done.status:
             said = (done.err or done.out).strip().splitlines()[-1:]
@@ -50,7 +50,7 @@ class Caller(NamedTuple):
         return done.out
 
     def run(self, argv: list[str]) -> Done:
-        """One process, and its milliseconds: on the clock, and of CPU with its children."""
+        """Run a process. Return its wall and CPU milliseconds, children included."""
         with tempfile.TemporaryDirectory(prefix="tugtool-peers-") as name:
             files, begun = (f"{name}/out", f"{name}/err"), time.perf_counter()
             try:
@@ -62,7 +62,7 @@ class Caller(NamedTuple):
             return _done(ends[pid], begun, *files)
 
     def together(self, argvs: list[list[str]], *, waits: bool = False) -> list[Done]:
-        """Processes that all begin at the same moment.
+        """Run processes that all begin at the same moment.
 
         With `waits` they open what they need first, write to READY, and wait at GATE.
         """
@@ -96,7 +96,7 @@ class Caller(NamedTuple):
         before = os.getcwd()
         os.chdir(self.directory)
         try:
-            # A group of its own, with whatever it starts.
+            # Its own group, with all that it starts.
             return os.posix_spawn(
                 program, argv, self.environment, file_actions=streams, setpgroup=0
             )
@@ -105,7 +105,7 @@ class Caller(NamedTuple):
 
 
 def _high_pipe() -> tuple[int, int]:
-    """A pipe out of the way of the numbers that it has in the processes."""
+    """Make a pipe with numbers that the processes do not use."""
     low = os.pipe()
     high = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, 100) for each in low]
     for each in low:
@@ -134,7 +134,7 @@ def _all_ready(descriptor: int, count: int) -> None:
     while count > 0:
         said = os.read(descriptor, count)
         if not said:
-            # One has died before the start: its exit status will tell.
+            # One died before the start: its exit status will show that.
             return
         count -= len(said)
 
@@ -156,6 +156,6 @@ def _done(end: tuple[int, float, float], begun: float, out: str, err: str) -> Do
 
 
 def shown(argv: list[str]) -> str:
-    """A command for people: the program's name without its directory."""
+    """Return a command for people: the program's name without its directory."""
     words = [os.path.basename(argv[0]), *argv[1:]]
     return " ".join(f'"{word}"' if " " in word or not word else word for word in words)

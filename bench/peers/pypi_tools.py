@@ -1,4 +1,4 @@
-"""The tool that comes from PyPI; as `npm_tools.py` has the others."""
+"""The tool from PyPI; `npm_tools.py` has the others."""
 
 from pathlib import Path
 
@@ -7,14 +7,14 @@ from peers.tool import Task, after_noise, plain
 
 
 class Taskmd:
-    """taskmd: a file per task, whose name says everything."""
+    """taskmd: a file per task, with all facts in its name."""
 
     name = "taskmd"
-    hands_over = "somebody sets the task back to ready, and B sets it to in-progress"
+    hands_over = "a person sets the task back to ready, and B sets it to in-progress"
     lacks = {  # noqa: RUF012
         "look": "knows no dependencies",
         "claim": "renames a file; no owner, no lease, no fence, no fsync",
-        "finish": "renames a file, whoever says so; no fence, no fsync",
+        "finish": "renames a file, for any caller; no fence, no fsync",
     }
 
     def __init__(self, binaries: Path, environment: dict[str, str]) -> None:
@@ -48,7 +48,7 @@ class Taskmd:
         return self.take(n, who)
 
     def hold(self, n: int, who: str) -> list[list[str]]:
-        # It lets anybody finish anything.
+        # Any caller can finish any task.
         return []
 
     def take(self, n: int, who: str) -> list[str]:
@@ -64,7 +64,7 @@ class Taskmd:
         return self._set(n, "done")
 
     def show(self, n: int) -> None:
-        # A task is a file to be read; there is no command for it.
+        # A task is a file to read; there is no command for it.
         return None
 
     def listing(self) -> list[str]:

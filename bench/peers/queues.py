@@ -20,14 +20,14 @@ from peers.processes import GATE, READY
 
 
 class Queue(NamedTuple):
-    """What is asked of each; `take` returns what `finish` wants, or None if nothing is there."""
+    """The operations of a queue; `take` returns the argument of `finish`, or None if empty."""
 
     put: Callable[[int], object]
     take: Callable[[], Any]
     finish: Callable[[Any], object]
-    #: Whether a job is known to be done, as far as anybody can see.
+    #: Returns whether a job is known to be done, as far as the queue tells.
     is_done: Callable[[Any], bool] = lambda job: True
-    #: The way to take a job from whoever holds it, if there is one besides opening the queue.
+    #: Takes a job from its holder, if there is a way besides opening the queue.
     free: Callable[[Any], object] | None = None
 
 
@@ -39,13 +39,13 @@ def huey(directory: str) -> Queue:
 
     @app.task(name="job")
     def job(n: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     return Queue(job, app.dequeue, app.execute)
 
 
 def litequeue(directory: str, synchronous: str = "normal") -> Queue:
-    """litequeue as it is: WAL, synchronous=NORMAL."""
+    """litequeue with its defaults: WAL, synchronous=NORMAL."""
     from litequeue import LiteQueue
 
     queue = LiteQueue(f"{directory}/lite.db")
@@ -94,7 +94,7 @@ def tugtool(directory: str, count: int) -> Queue:
     from peers.ours import plan as plan_text
     from tugtool import state
     from tugtool.plan import parser
-    from tugtool.state.claiming import Request
+    from tugtool.state.claims import Request
     from tugtool.state.record import PlanCopy
     from tugtool.store import open_store
 
@@ -122,7 +122,7 @@ OPEN: dict[str, Callable[[str], Queue]] = {
 
 
 def rate(name: str, count: str, directory: str) -> dict[str, float]:
-    """Jobs a second, and CPU microseconds a job: fetched and finished by one worker."""
+    """Return jobs per second and CPU microseconds per job, for one worker."""
     number = int(count)
     queue = tugtool(directory, number) if name == "tugtool" else OPEN[name](directory)
     for n in range(number):
@@ -137,7 +137,7 @@ def rate(name: str, count: str, directory: str) -> dict[str, float]:
 
 
 def put(name: str, number: str, directory: str) -> bool:
-    """One of many that put a job in at the same moment; whether it was told that it is in."""
+    """Put a job in at the same moment as others. Return whether that was acknowledged."""
     queue = OPEN[name](directory)
     _at_the_gate()
     queue.put(int(number))
@@ -145,7 +145,7 @@ def put(name: str, number: str, directory: str) -> bool:
 
 
 def take(name: str, number: str, directory: str) -> bool:
-    """One of many that ask for a job at the same moment; whether it got one."""
+    """Ask for a job at the same moment as others. Return whether it got one."""
     queue = OPEN[name](directory)
     _at_the_gate()
     return queue.take() is not None
@@ -158,7 +158,7 @@ def keep(name: str, number: str, directory: str) -> None:
 
 
 def left(name: str, number: str, directory: str) -> int:
-    """How many jobs can be taken."""
+    """Return how many jobs can be taken."""
     queue, found = OPEN[name](directory), 0
     while queue.take() is not None:
         found += 1
@@ -166,7 +166,7 @@ def left(name: str, number: str, directory: str) -> int:
 
 
 def superseded(name: str, number: str, directory: str) -> dict[str, object]:
-    """A takes; the queue's own way hands the job to B; A says that it is done."""
+    """Let A take a job, hand it to B in the queue's own way, and let A finish it."""
     a = OPEN[name](directory)
     a.put(1)
     job = a.take()
@@ -181,7 +181,7 @@ def superseded(name: str, number: str, directory: str) -> dict[str, object]:
 
 
 def _at_the_gate() -> None:
-    """Everybody is ready before anybody begins."""
+    """Report that this process is ready, and wait for the start."""
     os.write(READY, b".")
     os.close(READY)
     os.read(GATE, 1)

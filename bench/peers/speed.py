@@ -1,4 +1,4 @@
-"""What commands cost, and how many jobs a second go through one worker, in rounds of new order."""
+"""The cost of commands, and jobs per second through one worker, in rounds of new order."""
 
 import json
 import random
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from peers.processes import Caller, Done, Refused, shown
 from peers.tool import Tool
 
-#: What is done, in the order of the table.
+#: The operations, in the order of the table.
 DOES = {
     "start": "start and do nothing",
     "look": "see what could be done next",
@@ -24,7 +24,7 @@ READING = ("look", "show", "list")
 
 
 class Cost(NamedTuple):
-    """Medians of one command in milliseconds, and over how many runs."""
+    """Medians of one command in milliseconds, and the number of runs."""
 
     what: str
     system: str
@@ -51,7 +51,7 @@ class Unit:
         self.refusal = ""
 
     def once(self, number: int, *, counts: bool) -> float:
-        """Seconds that it took; a command that fails is left out from then on."""
+        """Return its seconds; a command that fails is left out from then on."""
         done = self._run.run(self._argv(number))
         if not self._is_right(done):
             self.refusal = f"{shown(self._argv(number))}: exit status {done.status}"
@@ -60,7 +60,7 @@ class Unit:
         return done.wall / 1000
 
     def cost(self) -> Cost:
-        """Of the rounds so far."""
+        """Return the cost over the rounds so far."""
         command, median = shown(self._argv(1)), statistics.median
         wall = median(each.wall for each in self._done)
         cpu = median(each.cpu for each in self._done)
@@ -72,7 +72,7 @@ def succeeded(done: Done) -> bool:
 
 
 def units(tool: Tool, place: Path, size: int, rounds: int) -> list[Unit]:
-    """Every command of a tool in a project of so many tasks; those that write have their own."""
+    """Return every command of a tool in a project of so many tasks; writers have their own."""
     made: dict[str, Caller] = {}
 
     def run(project: str) -> Caller:
@@ -111,9 +111,9 @@ def units(tool: Tool, place: Path, size: int, rounds: int) -> list[Unit]:
 
 
 def measured(units: list[Unit], rounds: int, seed: int, *, least: int, seconds: float) -> None:
-    """Rounds in a new order each; a tool that does not get through in time has fewer.
+    """Run rounds in a new order each; a slow tool gets fewer.
 
-    The first is to warm up and to see how long one takes, unless there is only one.
+    The first is a warm-up that shows how long one takes, unless there is only one.
     """
     spent: dict[str, float] = {}
     shuffle = random.Random(seed).shuffle
@@ -131,7 +131,7 @@ def measured(units: list[Unit], rounds: int, seed: int, *, least: int, seconds: 
 
 
 class Rate(NamedTuple):
-    """Medians of one queue: jobs a second, CPU microseconds a job."""
+    """Medians of one queue: jobs per second, CPU microseconds per job."""
 
     system: str
     jobs: float
@@ -149,7 +149,7 @@ class Worker(NamedTuple):
 def rates(
     workers: list[Worker], place: Path, run: Caller, *, jobs: int, rounds: int, seed: int
 ) -> list[Rate]:
-    """So many jobs that do nothing, through one worker of each, in rounds of new order."""
+    """Measure so many empty jobs through one worker of each queue, in rounds of new order."""
     found: dict[str, list[dict[str, float]]] = {worker.name: [] for worker in workers}
     shuffle = random.Random(seed).shuffle
     for number in range(rounds):

@@ -29,7 +29,7 @@ GUARANTEES = {
 }
 RACE = (
     "{contenders} processes are released at one moment and ask for the only task there is, each "
-    "with the tool's own command or call for it. A winner is whoever is told that it has it: exit "
+    "with the tool's own command or call for it. A winner is told that it has the task: exit "
     "status 0, and where the answer tells that another has it already, not even then."
 )
 WRITES = (
@@ -38,12 +38,12 @@ WRITES = (
 )
 LATE = (
     "A takes a task, the system's own way hands it to B, then A says that it is done. Crash: "
-    "whoever took it is killed; is the task there for another?"
+    "the worker that took it is killed; is the task there for another?"
 )
 
 
 def commands(costs: list[Cost], lacks: dict[str, dict[str, str]]) -> list[Row]:
-    """Rows by what is done, ours first; what only starts is beside nothing."""
+    """Return rows by operation, ours first; a bare start has no ratio."""
     ours = {cost.what: cost.cpu for cost in costs if cost.system == OURS}
     rows = []
     for what, words in DOES.items():
@@ -80,7 +80,7 @@ COMMAND_COLUMNS = [
 
 
 def speeds(costs: list[Cost]) -> list[Speed]:
-    """Every command beside ours, by CPU time."""
+    """Return every command beside ours, by CPU time."""
     ours = {cost.what: cost for cost in costs if cost.system == OURS}
     return [
         Speed(cost.what, cost.system, cost.cpu / ours[cost.what].cpu)
@@ -90,7 +90,7 @@ def speeds(costs: list[Cost]) -> list[Speed]:
 
 
 def jobs(rates: list[Rate]) -> tuple[list[Row], list[Speed]]:
-    """Rows of the queues, and how they stand beside ours."""
+    """Return rows of the queues, and their ratios to ours."""
     ours = next(rate.jobs for rate in rates if rate.system == "tugtool")
     found = [
         Speed("jobs", OURS if rate.system == "tugtool" else rate.system, ours / rate.jobs)
@@ -123,7 +123,7 @@ JOB_COLUMNS = [
 
 
 def race(found: Race) -> list[object]:
-    """One row: how many owners the task had."""
+    """Return one row: how many owners the task had."""
     alone = sum(count == 1 for count in found.winners)
     return [found.system, len(found.winners), _span(found.winners), f"{alone}/{len(found.winners)}"]
 
@@ -132,7 +132,7 @@ RACE_COLUMNS = ["system", "rounds", "winners of 12", "rounds with one owner"]
 
 
 def writes(what: str, found: Writes) -> list[object]:
-    """One row: what was said to be kept, and what is there."""
+    """Return one row: the acknowledged writes, and those that are there."""
     pairs = zip(found.told, found.kept, strict=True)
     lost = sum(max(0, told - kept) for told, kept in pairs)
     return [found.system, what, len(found.kept), _span(found.told), _span(found.kept), lost]
@@ -142,7 +142,7 @@ WRITE_COLUMNS = ["system", "each", "rounds", "acknowledged of 12", "there afterw
 
 
 def late(found: Late, after_crash: str) -> list[object]:
-    """One row: who accepts a finish that comes too late."""
+    """Return one row: whether a late finish is accepted."""
     return [found.verdict.system, found.how, _accepted(found.verdict), found.what, after_crash]
 
 
@@ -160,13 +160,13 @@ def _accepted(verdict: Handover) -> str:
 
 
 def table(name: str, title: str, note: str, columns: list[str], rows: list[Row]) -> Table:
-    """As `bench/report.py` reads it; short rows are those that say why there is nothing."""
+    """Return a table as `bench/report.py` reads it; a short row says why it has no figures."""
     full = [[*row, *[""] * (len(columns) - len(row))] for row in rows]
     return {"id": name, "title": title, "note": note, "columns": columns, "rows": full}
 
 
 def bars(name: str, title: str, label: str, pairs: list[tuple[str, float]], *, log: bool) -> Table:
-    """A plot of one bar per system."""
+    """Return a plot of one bar per system."""
     series = [{"name": label, "x": [who for who, _ in pairs], "y": [much for _, much in pairs]}]
     axes = {"kind": "bar", "x": "system", "y": label, "log": log}
     return {"id": name, "title": title, **axes, "series": series}

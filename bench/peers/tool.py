@@ -1,4 +1,4 @@
-"""What is asked of every command line tool, and how it is kept quiet."""
+"""The interface of every command line tool, and the settings that keep it quiet."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from peers.processes import Caller, Done
 
-#: Without keys nothing can ask a model; without these nobody is told that we ran.
+#: Without keys no tool can ask a model; with these none reports home.
 QUIET = {
     "CI": "1",
     "DO_NOT_TRACK": "1",
@@ -20,7 +20,7 @@ QUIET = {
 KEYS = ("_API_KEY", "_TOKEN", "_SECRET")
 
 
-#: What their words for a task's state mean.
+#: The tools' words for a task's state -> ours.
 WORDS = {
     "free": ("To Do", "pending", "ready"),
     "taken": ("In Progress", "in-progress", "in_progress", "claimed"),
@@ -29,7 +29,7 @@ WORDS = {
 
 
 class Task(NamedTuple):
-    """One task as the tool's own list shows it; its status is free, taken or done."""
+    """One task in the tool's own list; its status is free, taken or done."""
 
     id: str
     title: str
@@ -37,16 +37,16 @@ class Task(NamedTuple):
 
 
 class Tool(Protocol):
-    """What is asked of each. Tasks are numbered from 1 and called `Task N`; new ones `New N`.
+    """The interface of a tool. Tasks are numbered from 1 and called `Task N`; new ones `New N`.
 
-    `claim` is how a worker gets a task, `take` how it gets this very one; `hold` is what has
-    to come before `finish`. `supersede`: A has task 1, and the tool's own way gives it to B.
+    `claim` is how a worker gets a task, `take` how it gets this very one; `hold` has to come
+    before `finish`. `supersede`: A has task 1, and the tool's own way gives it to B.
     """
 
     name: str
-    #: In words: how B gets what A has.
+    #: How B gets A's task, in words.
     hands_over: str
-    #: What one should know before comparing, by what is done.
+    #: What a reader should know before comparing, by operation.
     lacks: dict[str, str]
 
     def caller(self, place: Path) -> Caller: ...
@@ -65,18 +65,18 @@ class Tool(Protocol):
 
 
 def after_noise(said: str) -> Any:
-    """The JSON value in an answer; some print a line for people before it."""
+    """Return the JSON value in an answer; some print a line for people before it."""
     starts = [at for at in (said.find("{"), said.find("[")) if at >= 0]
     return json.JSONDecoder().raw_decode(said, min(starts))[0]
 
 
 def plain(status: str) -> str:
-    """Free, taken or done."""
+    """Return free, taken or done."""
     return next(meaning for meaning, words in WORDS.items() if status in words)
 
 
 def environment(base: dict[str, str]) -> dict[str, str]:
-    """Ours, without anybody's keys, and with everything off that would call somebody."""
+    """Return our environment without keys, and with all reports home turned off."""
     kept = {name: value for name, value in base.items() if not name.endswith(KEYS)}
     node = shutil.which("node")
     first = f"{os.path.dirname(node)}:" if node else ""

@@ -2,6 +2,9 @@
 
 from borders import PLAN, Case
 
+from support.commands import plainest
+from tugtool.cli.parse import FAMILIES
+
 PLAN_FILE, GONE_FILE = ".tugtool/tugplan-work.md", ".tugtool/tugplan-gone.md"
 INIT = (("root", "state", "init", "work"),)
 HELD = (*INIT, ("red", "state", "claim", "work", "--step", "step-1"))
@@ -16,6 +19,7 @@ FORGET = ("remove", ".tugtool/state.*", ".git/tugtool")
 MOVED = (*DONE, ("root", "state", "export", "--output", "x.jsonl"), FORGET)
 DROPPED = (("write", "root", GONE_FILE, PLAN), ("root", "state", "init", "gone"))
 DROPPED = (*INIT, *DROPPED, ("remove", GONE_FILE))
+RENAMED = (*HELD, ("write", "root", GONE_FILE, PLAN), ("remove", PLAN_FILE))
 LOST = (*DONE, ("remove", ".tugtool/state.db*"))
 DIRTY = (*HELD, ("write", "red", "new.txt", "new\n"))
 READY = (*CLOSED, ("write", "red", "new.txt", "new\n"))
@@ -32,6 +36,14 @@ ALONE = (
     *(("root", "worktree", "create", "one"), ("one", "state", "claim", "one")),
     ("one", "commit", "--plan=one", "--step=step-1", "--message=all"),
 )
+# What is checked is new: the base branch has moved since.
+CHECK = '[merge]\ncheck = ["test -e only.txt"]\n'
+CHECKED = (
+    *ALONE[:-1],
+    *(("write", "one", "only.txt", "only\n"), ALONE[-1]),
+    ("write", "root", ".tugtool/config.toml", CHECK),
+    *(("git", "root", "add", "."), ("git", "root", "commit", "-qm", "check")),
+)
 PROVED = (*ALONE, FORGET, ("root", "state", "init", "one"))
 NOTED = frozenset({"events"})
 
@@ -40,7 +52,7 @@ def _says(*words: str) -> frozenset[str]:
     return frozenset(words)
 
 
-#: What it is -> how it is done. What follows `again` is what docs/state.md says of a repetition.
+#: What it is -> how it is done. `again`: what docs/reference/state.md says of a repetition.
 CASES = {
     "init": Case(
         ("state", "init", "work"),
@@ -52,6 +64,11 @@ CASES = {
     ),
     "init of a changed plan": Case(
         ("state", "init", "work", "--force"),
+        REVISED,
+        again=_says("revised", "changed", "checklist_items_created", "kept"),
+    ),
+    "accepted text": Case(
+        ("plan", "accept", "work"),
         REVISED,
         again=_says("revised", "changed", "checklist_items_created", "kept"),
     ),
@@ -137,8 +154,21 @@ CASES = {
         JUDGED,
         again=_says("E066"),
     ),
+    "accept all": Case(
+        ("state", "review", "work", "--accept-all", "--yes"),
+        JUDGED,
+        again=_says("items", "confirmed"),
+    ),
+    "retry": Case(
+        ("state", "review", "work", "--retry", "--yes", "--note", "again"),
+        (*HELD, ("red", "state", "release", "work", "step-1", "--park", "--reason", "x")),
+        again=_says("steps", "confirmed"),
+    ),
     "archive": Case(("state", "archive", "work"), DONE, again=_says("changed")),
     "import": Case(("state", "import", "x.jsonl"), MOVED, again=_says("E064"), parts=True),
+    "move": Case(
+        ("state", "move", "work", "gone"), RENAMED, again=_says("changed", "moved_from"), parts=True
+    ),
     # What was written down before somebody died is kept beside what is written down again.
     "prune": Case(
         ("state", "prune"),
@@ -163,7 +193,13 @@ GIT_CASES = {
         ("init",), (("remove", ".tugtool/.gitignore"),), again=_says("created", "kept")
     ),
     "plan new": Case(("plan", "new", "fresh"), again=_says("E042")),
+    "plan import": Case(
+        ("plan", "import", "--from", "github", "issues.json"),
+        (("write", "root", "issues.json", '[{"number": 1, "title": "x"}]'),),
+        again=_says("E042"),
+    ),
     "export": Case(("state", "export", "--output", "y.jsonl"), DONE, again=_says("E074")),
+    "report": Case(("report", "work", "--output", "report.md"), DONE, again=_says("E074")),
     "exec": Case(
         ("state", "exec", "work", "--step", "step-1", "--", "true"),
         INIT,
@@ -215,7 +251,14 @@ GIT_CASES = {
         at="red",
         again=_says("committed", "already_completed", "files_staged", "log_updated"),
     ),
+    "worktree clean": Case(
+        ("worktree", "clean"), SALVAGED, at="red", again=_says("cleaned", "files", "salvage_ref")
+    ),
+    "next": Case(("next", "work"), INIT, at="red", again=_says("resumed")),
+    # Without a command in a checkpoint: one that is run again leaves a second verification.
+    "done": Case(("done", "--all"), ALONE[:-1], at="one", again=_says("E050")),
     "merge": Case(("merge", "one"), ALONE, again=_says("E062")),
+    "merge with a check": Case(("merge", "one"), CHECKED, again=_says("E062")),
     "dash create": Case(("dash", "create", "fix"), again=_says("created")),
     "dash commit": Case(
         ("dash", "commit", "fix", "--message", "x"), (*DASH, DASH_FILE), again=_says("recovered")
@@ -230,36 +273,23 @@ GIT_CASES = {name: case._replace(git=True, parts=True) for name, case in GIT_CAS
 
 #: What a client asks before a tool call.
 ASKED = '<{"tool_name": "Read", "tool_input": {"file_path": "code.txt"}, "cwd": "."}'
-#: How commands are run that change nothing; they have no border worth dying at.
-READING = {
-    "status": ("status",),
-    "validate": ("validate", "work", "--level=lenient"),
-    "list": ("list",),
-    "plan show": ("plan", "show", "work"),
-    "plan graph": ("plan", "graph", "work"),
-    "state show": ("state", "show", "work"),
-    "state ready": ("state", "ready", "work"),
-    "state why": ("state", "why", "work", "step-1"),
-    "state log": ("state", "log", "work"),
-    "state stats": ("state", "stats", "work"),
-    "state diff": ("state", "diff", "work"),
-    "worktree list": ("worktree", "list"),
-    "worktree salvage list": ("worktree", "salvage", "list"),
-    "worktree salvage show": ("worktree", "salvage", "show", "work"),
-    "dash list": ("dash", "list", "--all"),
-    "dash show": ("dash", "show", "fix"),
-    "plugin path": ("plugin", "path"),
-    # Whoever asked goes on without an answer as the client's own settings say.
-    "hook pre-tool-use": ("hook", "pre-tool-use", ASKED),
-    "config": ("config",),
-    "version": ("version",),
-    "completion": ("completion", "bash"),
-    "complete-words": ("complete-words", "--", "plan", "sh"),
-}
 #: Commands that are killed elsewhere -> by which test, or at which of the named points.
 ELSEWHERE = {
     "implement": "implement.",
     # Changes a client's settings, by the client's own commands.
-    "plugin install": "test_plugin_cli.py::"
+    "plugin install": "agents/test_plugin_cli.py::"
     "test_an_installation_that_is_killed_at_any_command_is_made_whole_by_another",
+}
+_KILLED = {case.command for case in (*CASES.values(), *GIT_CASES.values())} | ELSEWHERE.keys()
+#: How the others are run, which change nothing; they have no border worth dying at.
+READING = {
+    **{path: tuple(plainest(path, plan="work")) for path in FAMILIES if path not in _KILLED},
+    "validate": ("validate", "work", "--level=lenient"),
+    "worktree salvage show": ("worktree", "salvage", "show", "work"),
+    "dash list": ("dash", "list", "--all"),
+    "dash show": ("dash", "show", "fix"),
+    # Whoever asked goes on without an answer as the client's own settings say.
+    "hook pre-tool-use": ("hook", "pre-tool-use", ASKED),
+    "completion": ("completion", "bash"),
+    "complete-words": ("complete-words", "--", "plan", "sh"),
 }

@@ -18,9 +18,10 @@ import watching
 from watching import INSTEAD
 
 import tugtool
-from tugtool import clock, crash
-from tugtool.cli import main, output, place
-from tugtool.store import queue, sqlite
+from tugtool.cli import main, output
+from tugtool.store import sqlite
+from tugtool.system import clock, crash, lock
+from tugtool.workflow import workspace
 
 NOON = 1_771_848_000_000
 #: What gives files names, or takes them away.
@@ -103,7 +104,7 @@ def watch() -> None:
     clock.tries = trying
     clock.system_milliseconds = lambda: NOON
     # What was written just now counts as what was written long ago: the same borders each time.
-    place._UNSETTLED_NANOSECONDS = -1
+    workspace._UNSETTLED_NANOSECONDS = -1
 
 
 def two_transactions() -> None:
@@ -136,33 +137,34 @@ def no_transaction() -> None:
 
 def no_worktree_lock() -> None:
     """Worktrees are made and removed by anybody at any time."""
-    enter = queue.Queue.enter
+    enter = lock.FileLock.enter
 
-    def entering(self: queue.Queue, **how: bool) -> None:
+    def entering(self: lock.FileLock, **how: bool) -> None:
         if not self._path.endswith("worktrees.lock"):
             enter(self, **how)
 
-    queue.Queue.enter = entering
+    lock.FileLock.enter = entering
 
 
 def no_commit_lock() -> None:
     """Whoever commits in a worktree is not alone in it."""
-    from tugtool.dash import ground
+    from contextlib import nullcontext
 
-    ground.Alone.__enter__ = lambda self: self
+    from tugtool.workflow import dash
+
+    dash.alone = lambda path: nullcontext()
 
 
 def no_second_look() -> None:
     """A commit that believes what it saw before it looked at the worktree."""
     from types import SimpleNamespace
 
-    from tugtool import commit
-    from tugtool.state import record
+    from tugtool.state import intents, record
 
-    def family(tx, plan, anchor, **how) -> tuple:
-        return record.family(tx, plan, anchor)
+    def family(tx, anchor, **how) -> tuple:
+        return record.family(tx, anchor)
 
-    commit.record = SimpleNamespace(**{**vars(record), "held": family})
+    intents.record = SimpleNamespace(**{**vars(record), "held": family})
 
 
 FAULTS: dict[str, Callable[[], None]] = {

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from conftest import DATES, Repo, hold_against_schemas
-from state_fixtures import markdown
-from tugtool.cli.table import COMMANDS
-from worktree_fixtures import IDENTITY
+from support.state import markdown
+from support.worktree import IDENTITY
+from tugtool.cli.parse import FAMILIES
 
 SCRIPT = Path(__file__).with_name("border_zygote.py")
 #: Longer than anything here takes; then something hangs.
@@ -151,7 +151,7 @@ class Case(NamedTuple):
     def command(self) -> str:
         """Its path in the table of commands."""
         names = [" ".join(self.words[:n]) for n in (3, 2, 1)]
-        return next(name for name in names if name in COMMANDS)
+        return next(name for name in names if name in FAMILIES)
 
 
 class Ground:
@@ -278,7 +278,7 @@ class Ground:
         return {
             "refs": git("for-each-ref", "--format=%(refname) %(objectname)"),
             "trees": git("worktree", "list", "--porcelain"),
-            "status": [Repo(tree).git(*status) for tree in trees],
+            "status": [Repo(tree).git(*status) for tree in trees if (tree / ".git").exists()],
             "locks": locks,
         }
 

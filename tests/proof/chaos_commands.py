@@ -14,8 +14,8 @@ from chaos_judge import judged
 from chaos_scene import LINES, Found, lying_in
 
 from conftest import Repo
-from racing import command, kill_all
-from state_fixtures import markdown
+from support.racing import command, kill_all
+from support.state import markdown
 
 #: A command in which a fault is planted.
 FAULTY = """

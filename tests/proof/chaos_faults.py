@@ -1,10 +1,10 @@
 """Faults to plant in a process that works on a plan: each breaks a promise now and then."""
 
-from tugtool import holder, state
-from tugtool.state import claiming, record
+from tugtool import state
+from tugtool.state import record
 from tugtool.store import sql
-from tugtool.store.sqlite import SqliteStore
-from tugtool.store.transaction import SqliteTransaction
+from tugtool.store.sqlite import SqliteStore, SqliteTransaction
+from tugtool.system import process
 
 
 def no_fence() -> None:
@@ -17,16 +17,18 @@ def early_answer() -> None:
     begin, end = SqliteStore.begin, SqliteStore.end
     owed: list[tuple] = []
 
-    def begin_after(self: SqliteStore, *, writing: bool) -> object:
+    def begin_after(self: SqliteStore, *, writing: bool, urgent: bool = False) -> object:
         while owed:
             end(*owed.pop(), writing=True, commit=True)
-        return begin(self, writing=writing)
+        return begin(self, writing=writing, urgent=urgent)
 
-    def end_later(self: SqliteStore, connection: object, *, writing: bool, commit: bool) -> None:
+    def end_later(
+        self: SqliteStore, connection: object, *, writing: bool, commit: bool, **how: object
+    ) -> None:
         if writing and commit:
             owed.append((self, connection))
         else:
-            end(self, connection, writing=writing, commit=commit)
+            end(self, connection, writing=writing, commit=commit, **how)
 
     SqliteStore.begin, SqliteStore.end = begin_after, end_later
 
@@ -48,7 +50,7 @@ def claim_without_transaction() -> None:
         def __init__(self, store: SqliteStore) -> None:
             self.store = store
 
-        def write(self, plan: str) -> Loose:
+        def write(self, plan: str, *, urgent: bool = False) -> Loose:
             return Loose(self.store, plan, writing=True)
 
     state.claim = lambda store, *words, **how: claim(Unlocked(store), *words, **how)
@@ -61,7 +63,7 @@ def lost_count() -> None:
 
 def stopped_is_gone() -> None:
     """A process that is stopped for a while is taken for dead."""
-    start_time = holder.start_time
+    start_time = process.start_time
 
     def of_running(pid: int) -> str | None:
         try:
@@ -71,12 +73,12 @@ def stopped_is_gone() -> None:
             return None
         return None if stopped else start_time(pid)
 
-    holder.start_time = of_running
+    process.start_time = of_running
 
 
 def dead_hold_on() -> None:
     """Whoever was killed keeps its step until its lease has run out."""
-    claiming._gone = lambda tx, plan: set()
+    record.gone = lambda tx, plan=None: set()
 
 
 FAULTS = {

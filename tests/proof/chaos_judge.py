@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import accumulate
 
-from state_fixtures import Lab
-from state_replay import INVARIANTS
+from support.state import Lab
+from support.state_replay import INVARIANTS
 from tugtool.store import sql
 
 #: What a refusal may say here: another has it, it is not at that point, it waits, it is too late.

@@ -10,8 +10,8 @@ from pathlib import Path
 from chaos_judge import judged
 from chaos_worker import parsed
 
-from racing import kill_all
-from state_fixtures import KEY, Clock, Lab
+from support.racing import kill_all
+from support.state import KEY, Clock, Lab
 from tugtool.store import open_store, sql
 
 SCRIPT = str(Path(__file__).with_name("chaos_worker.py"))

@@ -18,7 +18,7 @@ from chaos_faults import FAULTS
 
 from tugtool import state
 from tugtool.errors import TugError
-from tugtool.state.claiming import Request
+from tugtool.state.claims import Request
 from tugtool.state.record import PlanCopy
 from tugtool.store import open_store
 
@@ -177,7 +177,7 @@ class Worker:
     ) -> dict:
         how = {"lease_seconds": LONG_LEASE_SECONDS if named else LEASE_SECONDS}
         how |= {"holder_pid": os.getpid() if named else None, "max_attempts": 10**6}
-        asked = Request(self.owner, request_id=request, force=force, **how)
+        asked = Request(self.owner, request_id=request, force=force, also=True, **how)
         answer = state.claim(self.store, self.plan, asked, copy=self.copy, step=step)
         return {**answer, "held": [each["anchor"] for each in answer.get("held_steps", ())]}
 
@@ -196,7 +196,8 @@ class Worker:
         ]
         how = {"owner": self.owner, "attempt": attempt, "copy": self.copy}
         close = close or not entries
-        return state.update(self.store, self.plan, step, entries, complete_remaining=close, **how)
+        how |= {"complete_remaining": close}
+        return state.update(self.store, self.plan, step, entries, **how)[0]
 
     def close(self, step: str, attempt: int) -> dict:
         return self.update(step, attempt, close=True)
@@ -214,13 +215,13 @@ class Worker:
 
     def release(self, step: str, attempt: int, *, force: bool = False) -> dict:
         by = {"owner": self.owner, "attempt": attempt}
-        return state.release(self.store, self.plan, step, force=force, **by)
+        return state.release(self.store, self.plan, step, force=force, **by)[0]
 
     def wrest(self, step: str, attempt: int) -> dict:
         return self.release(step, attempt, force=True)
 
     def reset(self, step: str, attempt: None, *, actor: str) -> dict:
-        return state.reset(self.store, self.plan, step, actor=actor)
+        return state.reset(self.store, self.plan, step, actor=actor)[0]
 
     def reopen(self, step: str, attempt: None, *, actor: str, force: bool) -> dict:
         how = {"actor": actor, "force": force}

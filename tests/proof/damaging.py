@@ -16,8 +16,9 @@ import jsonschema
 from faulting import CLAIM, INIT, REASON, Server, Wrong
 
 from conftest import Repo, hold_against_schemas
-from state_fixtures import markdown
-from tugtool.store import mark, schema
+from support.state import markdown
+from tugtool.store import schema
+from tugtool.store.sqlite import file
 
 OTHER = ("--worktree", "other")
 #: What is in the backup; then what is only in the database, and what is only in its log.
@@ -89,7 +90,7 @@ class Wreck:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         for path, content in self.whole.items():
             path.write_bytes(content)
-        mark.sign(str(self.copies / "mark"), str(self.database))
+        file.sign(str(self.copies / "mark"), str(self.database))
 
     def move(self) -> None:
         """Everything into the database itself."""
@@ -97,7 +98,7 @@ class Wreck:
         connection.execute("pragma wal_checkpoint(truncate)")
         connection.close()
         self.log.write_bytes(b"")
-        mark.sign(str(self.copies / "mark"), str(self.database))
+        file.sign(str(self.copies / "mark"), str(self.database))
 
     def forget(self) -> None:
         """Without its mark, nobody knows how far the database had got."""
@@ -129,7 +130,7 @@ class Wreck:
 
     def as_if_untouched(self) -> None:
         """As a failing disk does it: nobody has written to the file, as far as anybody sees."""
-        mark.sign(str(self.copies / "mark"), str(self.database))
+        file.sign(str(self.copies / "mark"), str(self.database))
 
     # -- what is made of it ------------------------------------------------------------
 

@@ -5,6 +5,9 @@ A line of JSON in, a line of JSON out: {"words", "cwd", "places", "calls", "at",
 calls that had to do with the places, in order; the one with the number `at` meets the fault.
 """
 
+# What is replaced before our modules are loaded stands above their imports.
+# ruff: noqa: E402
+
 import errno
 import gc
 import json
@@ -24,16 +27,17 @@ import mounts
 import notified
 
 import tugtool
-import workers
+from support import workers
 
 for module in pkgutil.walk_packages(tugtool.__path__, "tugtool."):
     if module.name != "tugtool.__main__" and ".scripted" not in module.name:
         __import__(module.name)
 
-from tugtool import state  # noqa: E402
-from tugtool.cli.main import main  # noqa: E402 (only now everything is loaded)
-from tugtool.state_errors import DatabaseError  # noqa: E402
-from tugtool.store import linked, sqlite, trouble  # noqa: E402
+from tugtool import state
+from tugtool.cli.main import main
+from tugtool.errors.state import DatabaseError
+from tugtool.store import sqlite
+from tugtool.store.sqlite import create, file
 
 #: No command takes so long, whatever is wrong.
 MOST_SECONDS = 60
@@ -72,13 +76,13 @@ def _forgetful() -> None:
 
 def _believing() -> None:
     """Whatever is in the log is taken for good: its checksums are made to fit."""
-    opened = linked.opened
+    opened = file.opened
 
     def believing(path, mode, **how):
         logs.make_fit(f"{path}-wal")
         return opened(path, mode, **how)
 
-    linked.opened = believing
+    file.opened = believing
 
 
 #: To plant, so that what should be noticed is.
@@ -90,7 +94,7 @@ FAULTS = {
     "believing": _believing,
     "bit by bit": workers.no_transaction,
     "early": chaos_faults.early_answer,
-    "left as it is": lambda: setattr(trouble, "overwrite", lambda connection: True),
+    "left as it is": lambda: setattr(create, "overwrite", lambda connection: True),
 }
 
 

@@ -23,8 +23,8 @@ from typing import NamedTuple
 from notified import CALLS
 
 from conftest import Repo, hold_against_schemas
-from state_fixtures import markdown
-from tugtool.store import mark
+from support.state import markdown
+from tugtool.store.sqlite import file
 
 SERVER = str(Path(__file__).with_name("fault_server.py"))
 #: Only a memory of files, and none is kept of one that was written just now.
@@ -168,7 +168,7 @@ class Stage:
                 target.mkdir(exist_ok=True)
             else:
                 shutil.copy2(path, target)
-        mark.sign(str(self.copies / "mark"), str(self.database))
+        file.sign(str(self.copies / "mark"), str(self.database))
 
     def _files(self) -> list[Path]:
         inner = [path for path in self.copies.rglob("*") if path.is_file()]

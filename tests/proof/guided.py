@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 TESTS = Path(__file__).parent.parent
-PLANS = TESTS / "plans"
+PLANS = TESTS / "plan" / "plans"
 #: As long as most plans of the corpus; longer ones are slow, and reach nothing more.
 LONGEST = 4096
 
@@ -35,10 +35,10 @@ WORDS = ("$(", "${", "<<-'E'\n", "\\\n", "$'", '{"type":"', '"usage":{', "\\u000
 
 
 def _plan() -> Callable[[bytes], None]:
-    from plan_sound import assert_sound
-    from tugtool import files
+    from support.plan_sound import assert_sound
     from tugtool.errors import Unreadable
     from tugtool.plan import fingerprint
+    from tugtool.system import files
 
     def one(data: bytes) -> None:
         with contextlib.suppress(Unreadable):
@@ -50,29 +50,29 @@ def _plan() -> Callable[[bytes], None]:
 
 
 def _shell() -> Callable[[bytes], None]:
-    from tugtool.guard import rules
-    from tugtool.guard.line import Line
-    from tugtool.guard.place import Place
-    from tugtool.guard.refused import Refused
+    from tugtool.agents.guard import rules
+    from tugtool.agents.guard.judge import Refused
+    from tugtool.agents.guard.line import CommandLine
+    from tugtool.agents.guard.location import AgentLocation
 
-    place, roles = Place("/nowhere"), [None, *rules.ROLES.values()]
+    place, roles = AgentLocation("/nowhere"), [None, *rules.ROLES.values()]
 
     def one(data: bytes) -> None:
         role = roles[len(data) % len(roles)]
         with contextlib.suppress(Refused):
-            Line(role, place).judge(data.decode(errors="replace"))
+            CommandLine(role, place).judge(data.decode(errors="replace"))
 
     return one
 
 
 def _answer() -> Callable[[bytes], None]:
-    from tugtool.agents import answers, usage
+    from tugtool.agents import answers, clis
 
     def one(data: bytes) -> None:
-        found = answers.read(data)
+        found = answers.read_answer(data)
         assert (found.value is None) == (found.problem is not None)
         assert "\n" not in (found.problem or "")
-        usage.of(found)
+        clis.of(found)
 
     return one
 
@@ -84,14 +84,14 @@ TARGETS: dict[str, tuple[Callable[[], Callable[[bytes], None]], list[str], list[
         [path.read_bytes() for path in sorted(PLANS.glob("*/*.md")) if path.parent.name < "P"]
         + [(PLANS / "clean" / "good.md").read_bytes()],
     ),
-    "shell": (_shell, ["tugtool.guard"], [text.encode() for text in SHELL]),
+    "shell": (_shell, ["tugtool.agents.guard"], [text.encode() for text in SHELL]),
     "answer": (_answer, ["tugtool.agents"], [text.encode() for text in ANSWERS]),
 }
 
 
 def fragments() -> list[str]:
     """What inputs are put together from."""
-    from plan_sound import FRAGMENTS
+    from support.plan_sound import FRAGMENTS
 
     return [*dict.fromkeys([*(each for each in FRAGMENTS if each.strip()), *WORDS])]
 

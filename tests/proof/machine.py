@@ -25,13 +25,14 @@ from hypothesis.stateful import (
 from model import Model, Refused, Room
 from product import SHELF, Driver, found, wanted
 
-import plan_drafts
-from plan_drafts import Part
-from state_fixtures import TABLES, Lab
-from state_replay import INVARIANTS
-from test_revise_property import EDITS, TEXTS, Editor
-from tugtool import holder
+from state.test_revise_property import EDITS, TEXTS, Editor
+from support import plan_drafts
+from support.plan_drafts import Part
+from support.state import TABLES, Lab
+from support.state_replay import INVARIANTS
 from tugtool.errors import TugError
+from tugtool.store.sqlite import backup
+from tugtool.system import process
 
 OWNERS = ("red", "blue", "green")
 OWNER = st.sampled_from(OWNERS)
@@ -150,9 +151,9 @@ class Machine(RuleBasedStateMachine):
     def _furnish(self) -> None:
         """The product sees the room's boot, container and processes instead of this machine's."""
         room = self.room
-        self.patch.setattr(holder, "_boot", lambda: f"boot {room.boot}")
-        self.patch.setattr(holder, "_namespace", lambda: f"container {room.namespace}")
-        self.patch.setattr(holder, "start_time", lambda pid: room.running.get(pid))
+        self.patch.setattr(process, "_boot", lambda: f"boot {room.boot}")
+        self.patch.setattr(process, "_namespace", lambda: f"container {room.namespace}")
+        self.patch.setattr(process, "start_time", lambda pid: room.running.get(pid))
 
     def teardown(self):
         if not hasattr(self, "lab"):
@@ -568,6 +569,16 @@ class Machine(RuleBasedStateMachine):
         self.model.room = self.room
         self.tally["copy", "done"] += 1
         self.turn += 1
+        self._thin()
+
+    def _thin(self) -> None:
+        """As with every backup: old signs of life leave the log, and nothing else changes."""
+        before = self.before
+        backup.thin(self.lab.store)
+        self.before = self.dump()
+        lost = [event for event in before["events"] if event not in self.before["events"]]
+        assert {event["kind"] for event in lost} <= {"heartbeat"}
+        assert {**before, "events": []} == {**self.before, "events": []}
 
     def _reached(self) -> int:
         return self.lab.rows("select seq from sqlite_sequence where name = 'events'")[0]["seq"]

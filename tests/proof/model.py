@@ -1,4 +1,4 @@
-"""What the state of a plan has to be, in plain dicts: the rules of `docs/state.md` once more.
+"""The rules of docs/reference/state.md once more, in plain dicts: the expected state of a plan.
 
 Nothing here is shared with the product, nothing is stored twice, and nothing is fast. Every
 operation says what its answer must hold, or raises `Refused` with the code; it refuses
@@ -7,7 +7,7 @@ before it changes anything.
 
 from model_text import blank, family, revise, steps_of
 
-from plan_drafts import Part
+from support.plan_drafts import Part
 
 CLOSED = ("completed", "deferred")
 UNFINISHED = ("open", "in_progress")

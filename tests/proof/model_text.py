@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from plan_drafts import KINDS, Part
+from support.plan_drafts import KINDS, Part
 
 HELD = ("claimed", "in_progress")
 CLOSED = ("completed", "deferred")

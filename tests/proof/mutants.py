@@ -18,15 +18,17 @@ from typing import NamedTuple
 from tugtool.store import sql
 
 STATE = (
-    *("record", "claiming", "holding", "finishing", "freeing", "checklist", "ripple", "flow"),
-    *("hosting", "verifying", "reconciling"),
+    *("record", "claims", "leases", "completion", "releases", "checklists", "intents", "proofs"),
 )
 #: Of `tugtool`: whoever claims, holds, finishes and frees, what they share, and the commit.
-MODULES = (*(f"state.{name}" for name in STATE), "commit", "intent")
-#: Functions of these that are about git's own doings.
-LEFT_OUT = ("_committed", "_oddities", "_unlock")
+MODULES = (*(f"state.{name}" for name in STATE), "workflow.commit", "workflow.commit.intent")
+#: Functions of these that are about git's own doings, or about merges and what others left.
+LEFT_OUT = (
+    *("_committed", "_oddities", "_unlock", "left_behind", "merge_facts", "give_up", "landed"),
+    *("claim_in", "end"),
+)
 #: What ends a condition at its own depth.
-ENDS = ("order", "group", "limit", "returning", "union", "join", "where", "on")
+ENDS = ("order", "group", "limit", "returning", "union", "left", "join", "where", "on")
 WAYS_OUT = (ast.Raise, ast.Return, ast.Continue)
 #: What finds a step that the caller holds, and what finds it for anybody.
 GUARD, UNGUARDED = "record.held", "record.family"
@@ -36,7 +38,7 @@ TOKEN = re.compile(r"'[^']*'|[a-z_]+|[():]|\S", re.IGNORECASE)
 class Mutant(NamedTuple):
     """One predicate that is missing."""
 
-    #: `sql.OWN_STEP: parked_at is null`, `record.refuse_stale: never attempt is not None`.
+    #: `sql.LIVE_STEP: parked_at is null`, `record.refuse_stale: never attempt is not None`.
     name: str
     home: str
     #: The statement, or the function (of a class: `Class.method`).
@@ -92,14 +94,22 @@ def statements() -> list[tuple[str, str]]:
     found = set()
     for name in MODULES:
         module = importlib.import_module(f"tugtool.{name}")
-        for node in ast.walk(_tree(name)):
+        for node in _taking_part(_tree(name)):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 alias = node.value.id
                 if (alias == "sql" or alias.startswith("sql_")) and node.attr.isupper():
                     # One that is loaded late goes by its own name.
-                    home = getattr(getattr(module, alias, None), "__name__", f"store.{alias}")
+                    home = getattr(
+                        getattr(module, alias, None), "__name__", f"store.{alias.replace('_', '.')}"
+                    )
                     found.add((home.removeprefix("tugtool."), node.attr))
     return sorted(found)
+
+
+def _taking_part(tree: ast.Module) -> Iterator[ast.AST]:
+    for function, body in _functions(tree):
+        if function not in LEFT_OUT:
+            yield from ast.walk(body)
 
 
 def of_statement(home: str, what: str, text: str) -> Iterator[Mutant]:
@@ -166,7 +176,7 @@ def of_module(home: str, tree: ast.Module) -> Iterator[Mutant]:
     for number, place in enumerate(places(tree)):
         if place.function in LEFT_OUT:
             continue
-        name = f"{home.removeprefix('state.')}.{place.function}: {place.name}"
+        name = f"{home.partition('.')[2]}.{place.function}: {place.name}"
         yield Mutant(name, home, place.function, number)
 
 
@@ -255,8 +265,8 @@ def _function(names: dict, path: str) -> FunctionType:
 
 #: One that changes nothing: no test can tell.
 SAID_TWICE = Mutant(
-    "sql.OWN_STEP: parked_at is null, said twice",
+    "sql.LIVE_STEP: parked_at is null, said twice",
     "store.sql",
-    "OWN_STEP",
-    sql.OWN_STEP.replace("parked_at is null", "parked_at is null and parked_at is null"),
+    "LIVE_STEP",
+    sql.LIVE_STEP.replace("parked_at is null", "parked_at is null and parked_at is null"),
 )

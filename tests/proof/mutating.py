@@ -46,7 +46,7 @@ class _Trial:
     """The tests that were collected, and which of them have killed what."""
 
     def __init__(self, session: pytest.Session) -> None:
-        self.items = {item.nodeid: item for item in session.items if not _is_random(item)}
+        self.items = {item.nodeid: item for item in session.items if not _is_unfit(item)}
         self.ear = _Ear()
         session.config.pluginmanager.register(self.ear)
         #: Test -> the statements and functions that it comes to.
@@ -121,9 +121,11 @@ class _Trial:
         os._exit(0)
 
 
-def _is_random(item: pytest.Item) -> bool:
-    function = getattr(item, "obj", None)
-    return getattr(function, "is_hypothesis_test", False) or bool(item.get_closest_marker("proof"))
+def _is_unfit(item: pytest.Item) -> bool:
+    """Whether a test is random, or uses a server, whose schemas the forks would share."""
+    how = getattr(getattr(item, "callspec", None), "params", {})
+    is_random = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+    return is_random or how.get("engine") == "postgres" or bool(item.get_closest_marker("proof"))
 
 
 def _is_slow(item: pytest.Item) -> bool:

@@ -4,6 +4,9 @@ Run as a script: `power.py DIRECTORY SEED FAULT`; prints {"images", "moments", "
 Watches its commands' system calls, so it must have no threads.
 """
 
+# What is replaced before our modules are loaded stands above their imports.
+# ruff: noqa: E402
+
 import contextlib
 import json
 import os
@@ -27,8 +30,8 @@ for module in pkgutil.walk_packages(tugtool.__path__, "tugtool."):
     if module.name != "tugtool.__main__" and ".scripted" not in module.name:
         __import__(module.name)
 
-import power_faults  # noqa: E402 (everything is loaded once, before it forks)
-from power_finding import (  # noqa: E402
+import power_faults
+from power_finding import (
     BACKUP,
     COPIES,
     HOME,
@@ -42,13 +45,13 @@ from power_finding import (  # noqa: E402
     rows,
 )
 
-from state_fixtures import KEY, markdown  # noqa: E402
-from tugtool import state  # noqa: E402
-from tugtool.cli.main import main  # noqa: E402
-from tugtool.store import open_store, sqlite  # noqa: E402
+from support.state import KEY, markdown
+from tugtool import state
+from tugtool.cli.main import main
+from tugtool.store import open_store, sqlite
 
 #: The first there ever was.
-FIRST_SCHEMA = Path(__file__).parents[1] / "schema-10.sql"
+FIRST_SCHEMA = Path(__file__).parents[1] / "store" / "schema-10.sql"
 NOON = "2026-02-23T12:00:00.000Z"
 #: At this length the log is moved into the database: often, so that it is seen.
 LOG_BYTES = 60_000

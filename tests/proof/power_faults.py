@@ -5,21 +5,22 @@ import os
 import sqlite3
 from collections.abc import Callable
 
-from tugtool import files
-from tugtool.store import linked, making, rescue, sqlite
+from tugtool.store import sqlite
+from tugtool.store.sqlite import create, file, restore
+from tugtool.system import files
 
 WEAKER = "synchronous = normal"
 
 
 def _careless() -> None:
     """No commit waits for the disk."""
-    connect = linked.connect
+    connect = file.connect
 
     class Careless(sqlite3.Connection):
         def execute(self, text: str, *values: object) -> sqlite3.Cursor:
             return super().execute(text.replace("synchronous = full", WEAKER), *values)
 
-    linked.connect = lambda *words, **options: connect(*words, factory=Careless, **options)
+    file.connect = lambda *words, **options: connect(*words, factory=Careless, **options)
 
 
 def _tired() -> None:
@@ -38,33 +39,33 @@ def _unsynced() -> None:
     """The copy takes its place before it is on the disk."""
 
     def put(partial: str, path: str) -> None:
-        making.sync(os.path.dirname(os.path.dirname(path)))
+        create.sync(os.path.dirname(os.path.dirname(path)))
         os.rename(partial, path)
-        making.sync(os.path.dirname(path))
+        create.sync(os.path.dirname(path))
 
-    making.put = put
+    create.put = put
 
 
 def _unnamed() -> None:
     """The copy's name is not on the disk when it is said to be."""
 
     def put(partial: str, path: str) -> None:
-        making.sync(partial)
-        making.sync(os.path.dirname(os.path.dirname(path)))
+        create.sync(partial)
+        create.sync(os.path.dirname(os.path.dirname(path)))
         os.rename(partial, path)
 
-    making.put = put
+    create.put = put
 
 
 def _unfound() -> None:
     """The directory that it lies in may be gone."""
 
     def put(partial: str, path: str) -> None:
-        making.sync(partial)
+        create.sync(partial)
         os.rename(partial, path)
-        making.sync(os.path.dirname(path))
+        create.sync(os.path.dirname(path))
 
-    making.put = put
+    create.put = put
 
 
 def _unkept() -> None:
@@ -92,13 +93,13 @@ def plant(fault: str) -> str:
 
 def skip(number: int) -> None:
     """Leave out one of the syncs of whichever restore a child of this process makes."""
-    put_in_place, sync, watcher = rescue.Rescue._put_in_place, making.sync, os.getpid()
+    put_in_place, sync, watcher = restore.FileRescue._put_in_place, create.sync, os.getpid()
 
-    def skipping(self: rescue.Rescue) -> str:
+    def skipping(self: restore.FileRescue) -> str:
         count = itertools.count()
         # The watcher restores as well, to see whether that can be done.
         if os.getpid() != watcher:
-            making.sync = lambda path: None if next(count) == number else sync(path)
+            create.sync = lambda path: None if next(count) == number else sync(path)
         return put_in_place(self)
 
-    rescue.Rescue._put_in_place = skipping
+    restore.FileRescue._put_in_place = skipping

@@ -8,7 +8,8 @@ from power_disk import Image
 
 from tugtool import state
 from tugtool.errors import TugError
-from tugtool.store import mark, open_store, sql, sqlite
+from tugtool.store import open_store, sql, sqlite
+from tugtool.store.sqlite import file
 
 HOME, COPIES = ".tugtool/", ".git/tugtool/"
 STATE, BACKUP, MARK = HOME + "state.db", COPIES + "backup.db", COPIES + "mark"
@@ -95,7 +96,7 @@ class Finder:
     def _number(self, content: bytes | None) -> int:
         if content not in self._numbers:
             self._lay({"mark": content or b""})
-            self._numbers[content] = mark.read_mark(str(self.directory / "mark"))[0]
+            self._numbers[content] = file.read_mark(str(self.directory / "mark"))[0]
         return self._numbers[content]
 
     def _next(self, database: Tables | str, restoring: bool) -> str | None:

@@ -6,13 +6,13 @@ from collections import Counter
 
 from model import Model
 
-from state_fixtures import KEY, Lab
-from tugtool import clock as clocks
+from support.state import KEY, Lab
 from tugtool import state
 from tugtool.plan import fingerprint, parser
+from tugtool.state.completion import Finding
 from tugtool.state.record import PlanCopy
-from tugtool.state.verifying import Finding
 from tugtool.store import open_store
+from tugtool.system import clock as clocks
 
 #: Memory, if there is any to write files to: nothing here is about disks.
 SHELF = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

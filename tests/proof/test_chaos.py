@@ -12,7 +12,10 @@ import pytest
 from chaos_commands import Commands
 from chaos_scene import Scene
 
-from proving import Spell
+from support.proving import Spell
+
+#: All but what is random here has an end of its own.
+pytestmark = pytest.mark.proof(share=0)
 
 BOUTS, BOUT_SECONDS = 5, 3
 #: Nothing is proven where nothing happened: it goes on for so long until something has.

@@ -17,9 +17,12 @@ import pytest
 from damaging import Wreck, tables
 from faulting import Server, Wrong, in_memory
 
-from proving import Spell
-from state_fixtures import KEY
+from support.proving import Spell
+from support.state import KEY
 from tugtool.store import schema
+
+#: All but what is random here has an end of its own.
+pytestmark = pytest.mark.proof(share=0)
 
 #: By default; with time to spend it goes on.
 BITS, CUTS, LENGTHS = 70, 25, 8
@@ -127,7 +130,7 @@ def test_a_header_that_was_overwritten_is_named_by_the_doctor_and_mended_by_a_re
         }
         (finding,) = checks["database"]
         assert str(wreck.database) in finding["message"]
-        assert finding["hint"] == "tugcode state restore --dry-run"
+        assert finding["hint"] == "tugcode restore --dry-run"
         assert wreck.examine(name) == "refused"
 
 

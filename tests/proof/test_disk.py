@@ -13,9 +13,11 @@ import mounts
 import pytest
 from faulting import CLAIM, INIT, Server
 
-from commit_fixtures import IDENTITY
 from conftest import Repo, hold_against_schemas
-from state_fixtures import markdown
+from support.commit import IDENTITY
+from support.state import markdown
+
+pytestmark = pytest.mark.proof(share=0)
 
 MOUNTED = mounts.possible()
 ENOUGH = 64 << 20

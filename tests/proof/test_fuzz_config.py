@@ -5,12 +5,16 @@ What a file says is read here by Python's own reader and held against what the d
 
 import math
 import random
+import re
 import tomllib
 
 import pytest
 
-from tugtool import agent_settings, config
 from tugtool.errors import BadSetting, TugError, Unreadable
+from tugtool.system import agent_config, config
+
+#: All but what is random here has an end of its own.
+pytestmark = pytest.mark.proof(share=0)
 
 LEVELS = ("lenient", "normal", "strict")
 MOST = 1_000_000_000
@@ -19,6 +23,7 @@ VALUES = [
     *("1", "2", "60", "0", "-1", "+7", "0x10", "1_000", str(MOST), str(MOST + 1), "9" * 30),
     *("9" * 5000, "0.5", "1.0", "nan", "inf", "-inf", "true", "false", '""', '"lenient"'),
     *("'strict'", '"Strict"', '"normal"', "[]", "[1]", "{}", "{a = 1}", "2026-02-23", "07:32:00"),
+    *('"postgresql://db/x"', '"postgresql://a:b@db/x"', '"https://x"'),
     *("2026-02-30", '"""\nx\n"""', '"\\u0000"', '"\\u202e\\u001b[2J"', '"\\ud800"', "-0", "01"),
 ]
 AGENTS = [
@@ -61,12 +66,12 @@ PIECES = [
 def document(dice: random.Random) -> bytes:
     """Some settings, most of them as they should be, and sometimes something else among them."""
     lines = []
-    for key in dice.sample(sorted(config.SETTINGS), dice.choice([0, 1, 2, 3])):
+    for key in dice.sample(sorted(config.all_settings()), dice.choice([0, 1, 2, 3])):
         section, name = key.split(".")
         form = dice.choice(["{s}.{n} = {v}\n", "[{s}]\n{n} = {v}\n", "{s} = {{ {n} = {v} }}\n"])
         lines.append(form.format(s=section, n=name, v=_value(dice, key)))
     if dice.random() < 0.3:
-        role = dice.choice([*agent_settings.ROLES, "default", "cook"])
+        role = dice.choice([*agent_config.ROLES, "default", "cook"])
         lines.append(f"[agents.{role}]\n" + "\n".join(dice.sample(AGENTS, 2)) + "\n")
     data = "".join(lines).encode()
     for _ in range(dice.choice([0, 0, 0, 1, 2])):
@@ -98,19 +103,60 @@ def meant(data: bytes) -> dict[str, object] | None:
         return None
     found: dict[str, object] = {}
     for section, table in tables.items():
-        if not isinstance(table, dict) or section not in ("plan", "state", "log", "implement"):
+        if not isinstance(table, dict) or section not in SECTIONS:
             return None
         found |= {f"{section}.{name}": value for name, value in table.items()}
     return found if all(_right(key, value) for key, value in found.items()) else None
 
 
 def _right(key: str, value: object) -> bool:
-    if key not in config.SETTINGS:
+    if key not in config.all_settings():
         return False
     if key == "plan.validation_level":
         return isinstance(value, str) and value in LEVELS
-    least = 0 if key == "implement.budget_tokens" else 1
+    if key == "implement.verify":
+        return isinstance(value, bool)
+    if key in TEXTS:
+        return isinstance(value, str) and value.isprintable() and bool(TEXTS[key].match(value))
+    if key in LISTS:
+        return isinstance(value, list) and all(map(LISTS[key], value))
+    if key == "implement.budget_cost" and isinstance(value, float):
+        return 0 <= value <= MOST
+    return _is_whole(value, 0 if key in FROM_ZERO else 1)
+
+
+#: Texts, and their form: an address has no password.
+TEXTS = {
+    "state.url": re.compile(r"$|postgres(ql)?://([^:@/]*@)?[^:@]*$"),
+    "state.repository": re.compile(""),
+}
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and "\0" not in value
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_word, value))
+
+
+def _is_whole(value: object, least: int = 0) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= MOST
+
+
+SECTIONS = ("plan", "state", "log", "implement", "worktree", "merge", "notify")
+FROM_ZERO = [
+    f"implement.{name}"
+    for name in ("budget_tokens", "budget_cost", "patience_seconds", "transcript_bytes")
+]
+LISTS = {
+    "worktree.setup": lambda words: bool(words) and _is_list(words) and bool(words[0]),
+    "worktree.copy": lambda word: _is_word(word),
+    "merge.check": lambda word: _is_word(word),
+    "implement.retry_seconds": _is_whole,
+    "notify.command": lambda word: isinstance(word, str) and "\0" not in word,
+    "notify.on": lambda word: word in ("needs_person", "done", "stopped", "cooling_down"),
+}
 
 
 def try_one(root, data: bytes) -> bool:
@@ -123,7 +169,7 @@ def try_one(root, data: bytes) -> bool:
         _clear(error, data, may_be_of_an_agent=wanted is not None)
         return False
     assert wanted is not None, data[:500]
-    for key, setting in config.SETTINGS.items():
+    for key, setting in config.all_settings().items():
         value = wanted.get(key, setting.default)
         assert settings.value(key) == value, (key, data[:500])
         assert settings.is_set(key) == (key in wanted)

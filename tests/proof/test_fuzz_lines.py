@@ -7,13 +7,16 @@ import pytest
 import snapshots
 import wordings
 
-import leaks
-from commit_fixtures import IDENTITY
 from conftest import Repo
-from state_fixtures import Desk
+from support import leaks
+from support.commit import IDENTITY
+from support.state import Desk
 from tugtool import errors
 from tugtool.cli import main as main_module
-from tugtool.cli import output, state_look, table
+from tugtool.cli import output, parse
+
+#: All but what is random here has an end of its own.
+pytestmark = pytest.mark.proof(share=0)
 
 LINES = ("1 ttec", "1.1 te", "2 t < 1", "3 t")
 
@@ -84,7 +87,7 @@ def test_any_line_is_answered_and_a_refused_one_changes_nothing(
 
 
 def test_what_is_left_out_are_commands_that_exist():
-    assert set(wordings.LEFT_OUT) <= {command.path for command in table._every()}
+    assert set(wordings.LEFT_OUT) <= set(parse.FAMILIES)
 
 
 def _leaving_a_file(world: World):
@@ -110,7 +113,7 @@ FAULTS = {
     "text goes out as it is": lambda world: (output, "clean", lambda text, longest=0: text),
     "a refusal leaves a file": lambda world: (main_module, "_refuse", _leaving_a_file(world)),
     "an answer comes twice": lambda world: (output, "envelope", _said_twice),
-    "a command breaks": lambda world: (state_look, "state_show", _of_no_kind),
+    "a command breaks": lambda world: (parse.find("state show"), "function", _of_no_kind),
     "a status of our own": lambda world: (errors.Usage, "exit_status", 5),
     "the clock is written on refusal": lambda world: (main_module, "_refuse", _ticking(world)),
 }

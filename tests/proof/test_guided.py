@@ -13,6 +13,9 @@ import guided
 import pytest
 from packaging.requirements import Requirement
 
+#: All but what is random here has an end of its own.
+pytestmark = pytest.mark.proof(share=0)
+
 TOOLS = Path(__file__).parent.parent.parent / "requirements-dev.txt"
 #: One process goes on for as long at most; what it found is where the next begins.
 ROUND_SECONDS = 60

@@ -1,6 +1,6 @@
 """Git set up by somebody hostile, and names that git would read as something else.
 
-Where people's own odd but honest settings change nothing, tests/test_git_odd.py has them.
+Where people's own odd but honest settings change nothing, tests/git/test_odd.py has them.
 """
 
 import io
@@ -9,12 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from state_fixtures import markdown
-from tugtool import base, git
-from worktree_fixtures import Yard
+from support.state import markdown
+from support.worktree import Yard
+from tugtool.git import command as git
+from tugtool.workflow.worktree import branches
+
+pytestmark = pytest.mark.proof(share=0)
 
 #: Setting -> whether its program has a reason to run when worktrees are made and steps committed.
 PROGRAMS = {
+    "core.fsmonitor": False,
     "core.pager": False,
     "core.editor": False,
     "sequence.editor": False,
@@ -159,7 +163,7 @@ def test_no_name_is_an_option_a_revision_or_a_command(yard):
 
 @pytest.mark.no_cover
 def test_a_revision_that_is_taken_for_a_branch_is_noticed(yard, monkeypatch):
-    monkeypatch.setattr(base, "_IN_NO_NAME", ())
+    monkeypatch.setattr(branches, "_IN_NO_NAME", ())
     yard.repo.git("commit", "--quiet", "--allow-empty", "--message=x")
     with pytest.raises(AssertionError, match="what was before"):
         test_no_name_is_an_option_a_revision_or_a_command(yard)

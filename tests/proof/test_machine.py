@@ -9,10 +9,13 @@ from collections import Counter
 import machine
 import pytest
 
-import leaks
+from support import leaks
 from tugtool.errors import TugError
-from tugtool.state import checklist, claiming, freeing, holding, reconciling, record, ripple
+from tugtool.state import checklists, claims, leases, proofs, record
 from tugtool.store import sql
+
+#: All but what is random here has an end of its own.
+pytestmark = pytest.mark.proof(share=0)
 
 RUNS, STEPS = 60, 40
 
@@ -46,32 +49,33 @@ def _told(tally: Counter) -> str:
     return "; ".join(words)
 
 
+REOPEN = record.reopen_unfinished
 #: What is wrong -> where, and what stands there instead.
 FAULTS = {
     "the fence is gone": (record, "refuse_stale", lambda plan, top, attempt: None),
     "anybody is the owner": (record, "refuse_stranger", lambda plan, top, owner: None),
     "the own step is not first": (
-        *(sql, "OWN_STEP"),
-        sql.OWN_STEP.replace("claimed_by = :owner", "claimed_by = :owner and claimed_by = ''"),
+        *(sql, "CLAIMABLE_STEPS"),
+        sql.CLAIMABLE_STEPS.replace("claimed_by = :owner", "claimed_by = ''"),
     ),
     "the lease is compared the wrong way round": (
-        *(sql, "EXPIRED_STEPS"),
-        sql.EXPIRED_STEPS.replace("lease_expires_at < :now", "lease_expires_at > :now"),
+        *(sql, "CLAIMABLE_STEPS"),
+        sql.CLAIMABLE_STEPS.replace("lease_expires_at < :now", "lease_expires_at > :now"),
     ),
     "a claim loses what was deferred": (
-        *(claiming, "drop_unfinished"),
-        lambda tx, plan, anchor: freeing._open_unfinished(tx, plan, anchor),
+        *(record, "reopen_unfinished"),
+        lambda tx, row, *statuses: REOPEN(tx, row, *statuses, "deferred"),
     ),
-    "who waits is not told": (ripple, "_dependents", lambda tx, plan, step, by: []),
-    "a request id means nothing": (claiming, "_replay", lambda tx, plan, request: None),
-    "progress does not count": (ripple, "progress", lambda tx, plan, anchor: None),
-    "a write is no sign of life": (checklist.record, "renew", lambda tx, plan, top, s=None: tx.now),
-    "substeps do not wait": (holding, "refuse_early", lambda tx, plan, substep: None),
+    "who waits is not told": (record, "_dependents", lambda tx, step, by: ([], 0)),
+    "a request id means nothing": (claims, "_replay", lambda tx, row, request: None),
+    "progress does not count": (record, "progress", lambda tx, anchor: None),
+    "a write is no sign of life": (checklists.record, "renew", lambda tx, top, s=None: tx.now),
+    "substeps do not wait": (leases, "refuse_early", lambda tx, substep: None),
     "reset leaves the substeps held": (
         *(sql, "FREE_SUBSTEPS"),
         sql.FREE_SUBSTEPS.replace("<> 'completed'", "= ''"),
     ),
-    "dead processes hold on": (claiming, "_gone", lambda tx, plan: set()),
+    "dead processes hold on": (record, "gone", lambda tx, plan=None: set()),
     "a request is answered again when its claim has ended": (
         *(sql, "REQUESTED"),
         sql.REQUESTED.replace("select *", "select step_anchor, number, null as ended_at"),
@@ -81,8 +85,8 @@ FAULTS = {
         sql.RAISE_ATTEMPTS.replace("attempt + :by", "attempt + 0 * :by"),
     ),
     "a parked step was ready when git completes it": (
-        *(reconciling, "_complete"),
-        leaks.rewritten(reconciling._complete, ' and now["parked_at"] is None'),
+        *(proofs, "_complete"),
+        leaks.rewritten(proofs._complete, ' and now["parked_at"] is None'),
     ),
 }
 

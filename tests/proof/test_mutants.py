@@ -20,21 +20,23 @@ import mutants
 import mutating
 import pytest
 
-from tugtool.store.transaction import SqliteTransaction
+from tugtool.store.sqlite import SqliteTransaction
 
 ROOT = Path(__file__).parent.parent.parent
 TABLE = Path(__file__).parent / "mutants.json"
 SHELF = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 SUBJECTS = (
     *("decisive", "apart", "claim", "lease", "fencing", "items", "life", "substeps", "holes"),
-    *("hosting", "order", "verify", "reconcile", "documents", "report", "review", "archive"),
+    *("hosting", "leases", "order", "verify", "reconcile", "report", "review", "archive"),
+    *("copies", "worktrees"),
 )
+WORKFLOW = ("intent", "commit", "commit_crash", "reconcile", "merge", "salvage", "verify")
 #: Where killers are looked for, and in which order.
 KILLERS = (
-    *(f"tests/test_state_{subject}.py" for subject in SUBJECTS),
-    "tests/test_sql.py::test_a_statement_uses_its_index_and_reads_no_more_than_it_must",
-    *("tests/test_state_copies.py", "tests/test_state_cli.py", "tests/test_intent.py"),
-    *("tests/test_commit.py", "tests/test_commit_crash.py", "tests/test_reconcile.py"),
+    *(f"tests/state/test_{subject}.py" for subject in SUBJECTS),
+    "tests/store/test_sql.py::test_a_statement_uses_its_index_and_reads_no_more_than_it_must",
+    *(f"tests/cli/test_state_{subject}.py" for subject in ("cli", "documents")),
+    *(f"tests/workflow/test_{subject}.py" for subject in WORKFLOW),
     "tests/proof/test_machine.py::test_the_same_histories_every_time",
 )
 #: In the place of a killer.
@@ -113,24 +115,26 @@ def test_the_table_has_every_mutant_and_no_other():
     assert all(len(why) > 20 for why in known["equivalent"].values())
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.no_cover
 def test_a_mutant_that_changes_nothing_is_seen_to_survive(tmp_path):
-    killer = table()["killers"]["sql.OWN_STEP: parked_at is null"]
+    killer = table()["killers"]["sql.LIVE_STEP: parked_at is null"]
     twice = mutants.SAID_TWICE.name
-    found = trial(tmp_path, {twice: [killer], "sql.OWN_STEP: parked_at is null": [killer]}, killer)
+    found = trial(tmp_path, {twice: [killer], "sql.LIVE_STEP: parked_at is null": [killer]}, killer)
     assert found == {
         "failing": [],
-        "killers": {twice: None, "sql.OWN_STEP: parked_at is null": killer},
+        "killers": {twice: None, "sql.LIVE_STEP: parked_at is null": killer},
     }
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.no_cover
 def test_a_killer_that_fails_without_a_mutant_counts_for_nothing(tmp_path):
     planted = tmp_path / "test_planted.py"
     planted.write_text("def test_wrong():\n    assert False\n")
-    found = trial(tmp_path, {"sql.OWN_STEP: parked_at is null": None}, str(planted))
+    found = trial(tmp_path, {"sql.LIVE_STEP: parked_at is null": None}, str(planted))
     assert [name.rpartition("::")[2] for name in found["failing"]] == ["test_wrong"]
-    assert found["killers"] == {"sql.OWN_STEP: parked_at is null": None}
+    assert found["killers"] == {"sql.LIVE_STEP: parked_at is null": None}
 
 
 def test_statements_are_taken_apart_into_their_conjuncts():
@@ -150,15 +154,18 @@ def test_joins_have_conjuncts_too_and_a_conflict_has_none():
     text = "select 1 from a join b on b.x = a.x and b.y = a.y where a.z = 1 order by 1"
     found = [text[start:end] for start, end in mutants.predicates(text)]
     assert found == ["b.x = a.x", "b.y = a.y", "a.z = 1"]
+    text = "select 1 from a join b on b.x = a.x left join c on c.x = a.x"
+    found = [text[start:end] for start, end in mutants.predicates(text)]
+    assert found == ["b.x = a.x", "c.x = a.x"]
     text = "insert into a values (1) on conflict (x) do nothing"
     assert list(mutants.predicates(text)) == []
 
 
 def test_what_finds_a_step_for_its_holder_alone_finds_it_for_anybody():
-    tree = ast.parse("def act(tx):\n    top = record.held(tx, plan, anchor, owner=o, attempt=a)")
+    tree = ast.parse("def act(tx):\n    top = record.held(tx, anchor, owner=o, attempt=a)")
     (place,) = mutants.places(tree)
     without = ast.unparse(mutants._Without(place).visit(tree))
-    assert without == "def act(tx):\n    top = record.family(tx, plan, anchor)"
+    assert without == "def act(tx):\n    top = record.family(tx, anchor)"
 
 
 def test_a_search_sees_statements_where_they_are_run():

@@ -14,6 +14,9 @@ from pathlib import Path
 import pytest
 from faulting import in_memory
 
+#: All but what is random here has an end of its own.
+pytestmark = pytest.mark.proof(share=0)
+
 SCRIPT = Path(__file__).with_name("power.py")
 
 

@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.proof(share=0)
+
 PROOF = """
 import pytest
 
@@ -30,7 +34,7 @@ def test_ordinary():
 """
 PROPERTIES = """
 from hypothesis import given, strategies as st
-from proving import examined
+from support.proving import examined
 
 TRIED = []
 
@@ -48,6 +52,19 @@ def test_false(number):
     assert number < 5000
 """
 
+TABLE = """
+import pytest
+from support.proving import sampled
+
+@pytest.mark.parametrize("case", sampled("abcdef", 2))
+def test_table(case):
+    print("case", case)
+
+@pytest.mark.proof
+def test_random(spell):
+    spell.tell(f"{spell.seconds:.3f} seconds")
+"""
+
 
 def _run(tmp_path: Path, *words: str, text: str = PROOF, **env: str) -> str:
     (tmp_path / "test_these.py").write_text(text)
@@ -55,7 +72,7 @@ def _run(tmp_path: Path, *words: str, text: str = PROOF, **env: str) -> str:
     # These tests may themselves run side by side with others.
     kept = {name: value for name, value in os.environ.items() if "XDIST" not in name}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "proving", "-p", "no:cacheprovider", *words],
+        [sys.executable, "-m", "pytest", "-p", "support.proving", "-p", "no:cacheprovider", *words],
         cwd=tmp_path,
         env={**kept, "PYTHONPATH": path, "TUG_MINUTES": "", "TUG_SEED": "", **env},
         capture_output=True,
@@ -114,3 +131,12 @@ def test_a_property_that_is_false_is_told_with_a_small_example_and_its_seed(tmp_
     out = _run(tmp_path, "-k", "false", text=PROPERTIES, TUG_SEED="3")
     assert "number=5000" in out
     assert "TUG_SEED=3\n" in out
+
+
+def test_of_a_table_a_few_cases_are_no_proofs_and_none_takes_of_the_time(tmp_path):
+    out = _run(tmp_path, "-s", "-m", "not proof", text=TABLE)
+    assert re.findall(r"case (\w)", out) == ["a", "d"]
+    out = _run(tmp_path, "-s", "-m", "proof", text=TABLE, TUG_MINUTES="0.01")
+    assert re.findall(r"case (\w)", out) == ["b", "c", "e", "f"]
+    assert "; 0.600 seconds" in out
+    assert "4 passed" in _run(tmp_path, "-m", "proof", "-k", "table", text=TABLE, TUG_MINUTES="1")

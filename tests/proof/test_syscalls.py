@@ -13,7 +13,10 @@ from pathlib import Path
 import pytest
 from faulting import DEAD, ERRORS, KILL, SCENES, Point, Server, Stage, Wrong, in_memory, spread
 
-from proving import Spell
+from support.proving import Spell
+
+#: All but what is random here has an end of its own.
+pytestmark = pytest.mark.proof(share=0)
 
 #: Points by default; with time to spend, as many as there are.
 FEW = 80

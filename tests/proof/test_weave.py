@@ -15,8 +15,13 @@ import pytest
 from weave import Loom, NoOrder
 from weave_deeds import BY_NAME, DEEDS, INNER, SCENES, _writers, writing_operations
 
+#: All but what is random here has an end of its own.
+pytestmark = pytest.mark.proof(share=0)
+
 #: The share of the pairs that one round takes; longer runs take all.
 OFTEN, RARELY = 0.5, 0.15
+#: Operations on rows of their own.
+ASIDE = ("dashes.", "worktrees.", "intents.drop")
 OPERATIONS = [name for name, deeds in DEEDS.items() if deeds]
 
 
@@ -72,8 +77,8 @@ def _borders(loom: Loom, scene: str, deed: str) -> tuple[list[int], list[int]]:
 def _weave_some(loom: Loom, chance: random.Random) -> None:
     """Pairs of operations, either held; half of the times where it holds the lock."""
     for one, other in itertools.combinations_with_replacement(OPERATIONS, 2):
-        # What concerns dashes alone can hardly meet what concerns a plan.
-        apart = ("dashing." in one) != ("dashing." in other)
+        # What concerns dashes or worktrees alone can hardly meet what concerns a plan.
+        apart = one.startswith(ASIDE) != other.startswith(ASIDE)
         if chance.random() > (RARELY if apart else OFTEN):
             continue
         scene, *pair = _chosen(loom, chance, one, other)

@@ -8,7 +8,8 @@ import os
 import sqlite3
 from collections.abc import Callable
 
-from tugtool.store import linked, queue
+from tugtool.store.sqlite import file
+from tugtool.system import lock
 
 #: Statement -> what is done instead. Nobody cuts the power here, so nobody waits for the disk.
 INSTEAD = {"pragma synchronous = full": "pragma synchronous = off"}
@@ -34,7 +35,7 @@ def watch(passes: Callable[[str], None], waits: Callable[[], None]) -> None:
         if not text.startswith("pragma"):
             passes(" ".join(text.split())[:60])
 
-    try_ = queue._try
+    try_ = lock._try
 
     def trying(descriptor: int) -> bool:
         got = try_(descriptor)
@@ -42,9 +43,9 @@ def watch(passes: Callable[[str], None], waits: Callable[[], None]) -> None:
             waits()
         return got
 
-    linked.connect = lambda *words, **options: sqlite3.connect(*words, factory=Watched, **options)
-    queue.Queue.enter = passing(passes, LOCK, queue.Queue.enter)
-    queue._try = trying
+    file.connect = lambda *words, **options: sqlite3.connect(*words, factory=Watched, **options)
+    lock.FileLock.enter = passing(passes, LOCK, lock.FileLock.enter)
+    lock._try = trying
     os.fsync = lambda descriptor: None
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from weave_deeds import OTHER, SCENES, Hand
 
-from state_fixtures import NOON, TABLES
-from state_replay import INVARIANTS
+from support.state import NOON, TABLES
+from support.state_replay import INVARIANTS
 
 SCRIPT = Path(__file__).with_name("weaver.py")
 #: Longer than anything here takes; then something hangs.

@@ -10,15 +10,25 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import tugtool.state
-from state_fixtures import KEY, NOON, Clock, Lab, entry, markdown
+from support.state import KEY, NOON, Clock, Lab, entry, markdown
 from tugtool import state
 from tugtool.plan import fingerprint, parser
-from tugtool.state import dashing, merging
+from tugtool.state import (
+    attempts,
+    dashes,
+    intents,
+    plans,
+    proofs,
+    releases,
+    reviews,
+    worktrees,
+)
+from tugtool.state.attempts import Note
+from tugtool.state.completion import Finding
 from tugtool.state.record import PlanCopy
-from tugtool.state.reporting import Note
-from tugtool.state.revision import Allowed
-from tugtool.state.verifying import Finding
+from tugtool.state.revision_plan import Allowed
 from tugtool.store import open_store
+from tugtool.system import clock
 
 LINES = ("1 tc", "1.1 t", "2 t < 1", "3 t")
 REVISED = markdown("1 tc", "1.1 t", "2 tt < 1", "4 t")
@@ -31,6 +41,8 @@ INIT_PROCESS = 1
 #: Work that goes from one worktree to another.
 MAIN, FIX = "/main", "/fix"
 STEP = "step-1"
+#: A worktree of the plan.
+TREE = "/tree"
 #: As whoever is at work on it has read it.
 DASH = {"id": 1, "name": "fix"}
 
@@ -54,8 +66,8 @@ class Hand(Lab):
         state.init(self.store, KEY, parser.parse(self.text), text=self.text, hash=self.hash)
         (self.directory / "copies").mkdir(exist_ok=True)
         assert self.store.back_up() is None
-        dashing.add(self.store, "fix", path=FIX, base=("main", "c0"), description="small")
-        merging.begin(self.store, KEY, MAIN, head="c0", detail={"by": "an earlier run"})
+        dashes.add(self.store, "fix", path=FIX, base=("main", "c0"), description="small")
+        intents.add(self.store, KEY, "merge", MAIN, head="c0", detail={"by": "an earlier run"})
         self.other().begin_other()
 
     def other(self) -> "Elsewhere":
@@ -131,7 +143,7 @@ SCENES: dict[str, Callable[[Hand], None]] = {
 
 
 def _revise(hand: Hand, text: str, *flags: str) -> dict:
-    allowed = Allowed(**dict.fromkeys(flags, True))
+    allowed = Allowed(revert=True, **dict.fromkeys(flags, True))
     hash = fingerprint.of(text.encode())
     plan = parser.parse(text)
     return state.revise(hand.store, KEY, plan, text=text, hash=hash, allowed=allowed)
@@ -150,6 +162,27 @@ def _report(hand: Hand, attempt: int) -> dict:
     return state.report(hand.store, KEY, STEP, **who, role="reviewer", tokens=7, note=note)
 
 
+def _tried_again(hand: Hand) -> None:
+    how = {"owner": "red", "attempt": 2, "role": "coder", "reason": "busy"}
+    attempts.note_retry(hand.store, KEY, STEP, **how)
+
+
+def _accept_all(hand: Hand) -> dict:
+    """As listed beforehand: what was read in the same breath would not be one transaction."""
+    listed = [
+        {"step_anchor": anchor, "kind": "task", "ordinal": 0, "text": f"task 0 of {number}"}
+        for anchor, number in ((STEP, "1"), ("step-1-1", "1.1"))
+    ]
+    accepted, rest = reviews.accept_all(hand.store, KEY, listed, by="Ada")
+    return {"accepted": accepted, "rest": rest}
+
+
+def _retry(hand: Hand) -> dict:
+    listed = {STEP: clock.text(hand.clock())}
+    freed, unsaved = releases.retry(hand.store, KEY, listed, by="Ada", note="again")
+    return {"freed": freed, "unsaved": unsaved}
+
+
 def _init(hand: Hand, key: str, text: str) -> dict:
     hash = fingerprint.of(text.encode())
     return state.init(hand.store, key, parser.parse(text), text=text, hash=hash)
@@ -166,27 +199,81 @@ def _adopt(hand: Hand, attempt: int) -> dict:
 
 
 def _round(hand: Hand) -> None:
-    made = dashing.Round(1, summary="done", commit="c1")
-    dashing.record(hand.store, DASH, made, path=FIX)
+    made = dashes.Round(1, summary="done", commit="c1")
+    dashes.record(hand.store, DASH, made, path=FIX)
 
 
 def _dash(hand: Hand) -> None:
-    if dashing.active(hand.store, "fix") is None:
-        dashing.add(hand.store, "fix", path=FIX, base=("main", "c0"), description="again")
+    if dashes.active(hand.store, "fix") is None:
+        dashes.add(hand.store, "fix", path=FIX, base=("main", "c0"), description="again")
 
 
 def _given_up(hand: Hand) -> None:
-    _, row = merging.facts(hand.store, KEY, MAIN)
-    merging.give_up(hand.store, KEY, MAIN, row["detail"] if row else "")
+    _, row = proofs.merge_facts(hand.store, KEY, MAIN)
+    proofs.give_up(hand.store, KEY, MAIN, row["detail"] if row else "")
 
 
 def _landed(hand: Hand, commit: str) -> None:
-    merging.landed(hand.store, KEY, commit, branches=["b"], squashed=[STEP])
+    proofs.landed(hand.store, KEY, commit, branches=["b"], squashed=[STEP])
+
+
+def _begin_commit(hand: Hand, attempt: int) -> bool:
+    what = {"owner": "red", "attempt": attempt, "head": "c0"}
+    how = {"detail": lambda now: "begun", "written": lambda: None}
+    return intents.begin_commit(hand.store, KEY, STEP, **what, **how)
+
+
+def _change_commit(hand: Hand, detail: str) -> bool:
+    row = intents.find_intent(hand.store, "commit", "red")
+    seen = {"created_at": row["created_at"], "seen": "begun"} if row else {}
+    which = {"owner": "red", "created_at": "", "seen": "", **seen}
+    return intents.change_commit(hand.store, KEY, **which, detail=detail)
+
+
+def _end_commit(hand: Hand) -> None:
+    row = intents.find_intent(hand.store, "commit", "red")
+    at = row["created_at"] if row else ""
+    intents.end_commit(hand.store, KEY, owner="red", created_at=at)
+
+
+def _intend_creation(hand: Hand) -> None:
+    def choose(branches: set[str], paths: list[str], date: str) -> list[tuple[str, str]]:
+        return [(TREE, f"{date}-{len(branches)}-{len(paths)}")]
+
+    base = {"base_branch": "main", "base_commit": "c0"}
+    worktrees.intend_creation(hand.store, KEY, choose, **base)
+
+
+def _add_worktree(hand: Hand) -> list[str]:
+    base = {"base_branch": "main", "base_commit": "c0"}
+    rows = worktrees.add(hand.store, KEY, [(TREE, "b", "red's")], **base)
+    return [row["branch"] for row in rows]
+
+
+def _forget_worktree(hand: Hand) -> None:
+    detail = {"branch": "b"}
+    worktrees.forget(hand.store, KEY, TREE, intents=["create", "remove"], detail=detail)
+
+
+def _reserve(hand: Hand) -> str | None:
+    if worktrees.find_worktree(hand.store, TREE) is None:
+        return None
+    return worktrees.reserve(hand.store, KEY, TREE, request="blue's")["reserved_for"]
+
+
+def _take_over(hand: Hand) -> bool:
+    how = {"request": "green's", "allowed": lambda request: request == "red's"}
+    return worktrees.take_over(hand.store, KEY, TREE, **how)[1]
+
+
+def _saved(hand: Hand) -> None:
+    row = {"plan_path": KEY, "step_anchor": STEP, "number": 1, "worktree": "red"}
+    attempts.mark_saved(hand.store, row, "refs/tug/saved")
 
 
 #: Operation -> what it is called here -> how it is done.
 DEEDS: dict[str, dict[str, Callable[[Hand], object]]] = {
-    "claiming.claim": {
+    "claims.claim": {
         "red claims": lambda h: h.claim("red"),
         "red claims again": lambda h: h.claim("red", request_id="the second"),
         "blue claims": lambda h: h.claim("blue"),
@@ -195,113 +282,155 @@ DEEDS: dict[str, dict[str, Callable[[Hand], object]]] = {
         "blue forces step 1": lambda h: h.claim("blue", STEP, force=True),
         "blue asks by id": lambda h: h.claim("blue", request_id="blue-1"),
     },
-    "holding.start": {
+    "leases.start": {
         "red starts": lambda h: h.start(STEP, attempt=2),
         "red starts late": lambda h: h.start(STEP, attempt=1),
         "red starts a part": lambda h: h.start("step-1-1"),
     },
-    "holding.heartbeat": {
+    "leases.heartbeat": {
         "red lives": lambda h: h.beat(STEP, attempt=2, lease_seconds=900),
         "red lived": lambda h: h.beat(STEP, attempt=1),
         "blue lives": lambda h: h.beat(STEP, "blue"),
     },
-    "checklist.update": {
+    "checklists.update": {
         "red ticks": lambda h: h.tick(STEP, "c0", attempt=2),
         "red opens": lambda h: h.tick(STEP, "t0", status="in_progress"),
         "red closes": lambda h: h.close(STEP),
         "red ticks late": lambda h: h.tick(STEP, "c0", attempt=1),
     },
-    "checklist.artifact": {
+    "checklists.artifact": {
         "red notes": lambda h: h.artifact(STEP),
         "red notes late": lambda h: h.artifact(STEP, attempt=1),
     },
-    "finishing.complete": {
+    "completion.complete": {
         "red completes": lambda h: h.complete(STEP, attempt=2, commit="c1"),
         "red completes a part": lambda h: h.complete("step-1-1"),
         "red forces": lambda h: h.complete(STEP, force_reason="enough"),
         "red completes late": lambda h: h.complete(STEP, attempt=1),
         "blue completes": lambda h: h.complete(STEP, "blue"),
     },
-    "freeing.release": {
+    "releases.release": {
         "red releases": lambda h: h.release(STEP, attempt=2),
         "red fails": lambda h: h.release(STEP, failure="broken", leaving_work=True),
         "blue releases": lambda h: h.release(STEP, "blue", force=True, park_reason="stuck"),
     },
-    "freeing.reset": {
+    "releases.reset": {
         "reset": lambda h: h.reset(STEP),
         "reset of a part": lambda h: h.reset("step-1-1"),
     },
-    "freeing.reopen": {
+    "releases.reopen": {
         "reopen": lambda h: h.reopen(STEP),
         "reopen by force": lambda h: h.reopen(STEP, force=True),
     },
-    "reviewing.accept": {"accept": lambda h: h.accept(STEP)},
-    "reviewing.reject": {"reject": lambda h: h.reject(STEP)},
-    "flow.pause": {"pause": lambda h: h.pause()},
-    "flow.resume": {"resume": lambda h: h.resume()},
+    "reviews.accept": {"accept": lambda h: h.accept(STEP)},
+    "reviews.accept_all": {"accept all": _accept_all},
+    "releases.retry": {"retry": _retry},
+    "reviews.reject": {"reject": lambda h: h.reject(STEP)},
+    "releases.pause": {"pause": lambda h: h.pause()},
+    "releases.resume": {"resume": lambda h: h.resume()},
     "upkeep.archive": {
         "archive": lambda h: h.archive(),
         "unarchive": lambda h: h.archive(undo=True),
     },
-    "setup.init": {
+    "plans.init": {
         "init": lambda h: _init(h, KEY, h.text),
         "init of another": lambda h: _init(h, OTHER, markdown("1 t")),
     },
-    "revising.revise": {
+    "revisions.revise": {
         "revise": lambda h: _revise(h, REVISED, "drop_claimed", "drop_completed"),
         "revise step 1": lambda h: _revise(h, TWISTED, "reopen_changed", "drop_claimed"),
         "revise kindly": lambda h: _revise(h, TWISTED),
     },
-    "reconciling.reconcile": {
+    "proofs.reconcile": {
         "reconcile": lambda h: h.reconcile(STEP, attempt=2),
         "reconcile more": lambda h: h.reconcile(STEP, "step-2", attempt=3, force=True),
     },
-    "reporting.report": {
+    "attempts.report": {
         "red reports": lambda h: _report(h, 2),
         "red reports late": lambda h: _report(h, 1),
     },
-    "recounting.recount": {"recount": lambda h: state.recount(h.store, KEY)},
-    "verifying.verify": {
+    "plans.recount": {"recount": lambda h: state.recount(h.store, KEY)},
+    "plans.move": {},
+    "leases.judge_from_now": {"judge from now": lambda h: state.judge_from_now(h.store, KEY)},
+    "completion.verify": {
         "red verifies": lambda h: _verify(h, 2),
         "red verifies late": lambda h: _verify(h, 1),
     },
-    "hosting.adopt": {"red adopts": lambda h: _adopt(h, 2)},
-    "hosting.let_go": {
+    "leases.adopt": {"red adopts": lambda h: _adopt(h, 2)},
+    "leases.let_go": {
         "red lets go": lambda h: state.let_go(h.store, KEY, STEP, owner="red", attempt=2)
     },
-    "importing.import_": {
+    "transfer.import_": {
         "import": lambda h: state.import_(h.store, io.BytesIO(h.other().file.read_bytes()))
     },
-    "pruning.prune": {
+    "upkeep.prune": {
         "prune": lambda h: _prune(h, {}),
         "prune what is done": lambda h: _prune(h, {KEY: "on main"}),
     },
-    "pruning.drop": {},
-    "restoring.restore": {"restore": lambda h: state.restore(h.store)},
-    "restoring.restore_lost": {},
-    "dashing.add": {"dash": _dash},
-    "dashing.describe": {"describe": lambda h: dashing.describe(h.store, DASH, "new words")},
-    "dashing.intend": {
-        "intend": lambda h: dashing.intend(h.store, "dash", FIX, head="c0", detail={"n": 1})
+    "upkeep.drop": {},
+    "upkeep.restore": {"restore": lambda h: state.restore(h.store)},
+    "upkeep.put_back": {},
+    "dashes.add": {"dash": _dash},
+    "dashes.describe": {"describe": lambda h: dashes.describe(h.store, DASH, "new words")},
+    "dashes.record": {"round": _round},
+    "dashes.join": {"join": lambda h: dashes.join(h.store, 1, "c2")},
+    "dashes.release": {
+        "dash release": lambda h: dashes.release(h.store, DASH, FIX, salvage_ref="refs/tug/x")
     },
-    "dashing.drop": {"drop": lambda h: dashing.drop(h.store, "dash", FIX)},
-    "dashing.record": {"round": _round},
-    "dashing.join": {"join": lambda h: dashing.join(h.store, 1, "c2")},
-    "dashing.release": {
-        "dash release": lambda h: dashing.release(h.store, DASH, FIX, salvage_ref="refs/tug/x")
+    "intents.add": {
+        "intend": lambda h: intents.add(h.store, "", "dash", FIX, head="c0", detail={"n": 1}),
+        "merge": lambda h: intents.add(h.store, KEY, "merge", MAIN, head="c3", detail={"by": "me"}),
     },
-    "merging.begin": {
-        "merge": lambda h: merging.begin(h.store, KEY, MAIN, head="c3", detail={"by": "me"})
+    "intents.drop": {"drop": lambda h: intents.drop(h.store, "", "dash", FIX)},
+    "intents.begin_commit": {
+        "red begins a commit": lambda h: _begin_commit(h, 2),
+        "red begins a commit late": lambda h: _begin_commit(h, 1),
     },
-    "merging.give_up": {"give up": _given_up},
-    "merging.landed": {
+    "intents.change_commit": {
+        "red takes a commit over": lambda h: _change_commit(h, "mine"),
+        "red leaves a commit": lambda h: _change_commit(h, "nobody's"),
+    },
+    "intents.end_commit": {"red ends a commit": _end_commit},
+    "plans.set_base": {"set base": lambda h: plans.set_base(h.store, KEY, "c0")},
+    "attempts.note_run": {
+        "run ends": lambda h: attempts.note_run(h.store, KEY, "finished", status="budget")
+    },
+    "attempts.note_retry": {"red's agent is tried again": _tried_again},
+    "attempts.mark_saved": {"saved": _saved},
+    "attempts.close_worktree": {
+        "red's is gone": lambda h: attempts.close_worktree(h.store, "red", "refs/tug/x")
+    },
+    "attempts.set_ref": {
+        "set ref": lambda h: attempts.set_ref(h.store, KEY, STEP, 1, ref="refs/tug/saved")
+    },
+    "attempts.forget_ref": {
+        "forget ref": lambda h: attempts.forget_ref(
+            h.store, "refs/tug/saved", commit="c9", actor="person"
+        )
+    },
+    "worktrees.intend_creation": {"intend a worktree": _intend_creation},
+    "worktrees.add": {"add a worktree": _add_worktree},
+    "worktrees.forget": {"forget a worktree": _forget_worktree},
+    "worktrees.reserve": {"reserve": _reserve},
+    "worktrees.keep": {
+        "keep a worktree": lambda h: worktrees.keep(h.store, KEY, TREE, request="red's")
+    },
+    "worktrees.take_over": {"take over": _take_over},
+    "worktrees.end_reservation": {
+        "give up a worktree": lambda h: worktrees.end_reservation(
+            h.store, KEY, TREE, request="red's"
+        )
+    },
+    "proofs.give_up": {"give up": _given_up},
+    "proofs.landed": {
         "landed": lambda h: _landed(h, "c4"),
         "landed otherwise": lambda h: _landed(h, "c5"),
     },
-    "merging.end": {"end": lambda h: merging.end(h.store, KEY, MAIN, gone=["red"])},
+    "proofs.end": {"end": lambda h: proofs.end(h.store, KEY, MAIN, gone=["red"])},
 }
-#: What is only ever done by another of the operations, in whose deeds it is.
-INNER = {"pruning.drop", "restoring.restore_lost"}
+#: What is only ever done by another of the operations, in whose deeds it is; and the move, after
+#: which a plan has another name than all that looks at it here: tests/state/test_move.py has it.
+INNER = {"upkeep.drop", "upkeep.put_back", "plans.move"}
 #: Deed -> how it is done.
 BY_NAME = {name: deed for deeds in DEEDS.values() for name, deed in deeds.items()}
 

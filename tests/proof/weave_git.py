@@ -1,7 +1,7 @@
 """Two commands at one repository, one of them held while the other runs.
 
-It is held at each named point that it comes to (docs/crash-points.md), and before each lock
-that it asks for, which is before every transaction in which it writes.
+It is held at each named point that it comes to (docs/internals/crash-points.md), and before
+each lock that it asks for, which is before every transaction in which it writes.
 
 The second does its work, waits for a lock, or is refused with a code; in the end, when the
 first has gone on and whoever was refused has tried again, everything is sound and nothing is
@@ -19,12 +19,14 @@ from borders import Said, Zygote
 from weave_deeds import Hand
 
 from conftest import Repo
-from racing import until
-from state_fixtures import KEY, TABLES, markdown
-from state_replay import INVARIANTS
-from worktree_fixtures import fsck
+from support.racing import until
+from support.state import KEY, TABLES, markdown
+from support.state_replay import INVARIANTS
+from support.worktree import fsck
 
 DAY = "20260223"
+#: What is merged is checked first.
+CONFIG = '[merge]\ncheck = ["test -e only.txt"]\n'
 #: What doctor says of work that lies where somebody left it, which is for a person to judge.
 #: What is committed in a worktree while somebody takes that away stays on its branch.
 CHOICES = ("uncommitted: ", "branches: ")
@@ -74,7 +76,10 @@ DEEDS = {
     "commit": Deed("tree", COMMIT),
     "commit after a crash": Deed("tree", COMMIT, (("tree", COMMIT, "commit.added"),)),
     "merge": Deed("root", ("merge", "one")),
-    "claim": Deed("two", ("state", "claim", "work", "--step=step-3", "--force")),
+    "clean": Deed("three", ("worktree", "clean")),
+    "next": Deed("three", ("next", "work")),
+    "done": Deed("tree", ("done", "--all")),
+    "claim": Deed("two", ("state", "claim", "work", "--step=step-3", "--force", "--also")),
     "reset": Deed("root", ("state", "reset", "work", "step-3")),
     "release": Deed("two", ("state", "release", "work", "step-3", "--force")),
     "exec": Deed("three", ("state", "exec", "work", "--step=step-4", "--", "true")),
@@ -90,6 +95,8 @@ DEEDS = {
 APART = {
     "init": "makes files that are not there yet, and has no transaction to be interrupted",
     "plan new": "makes one file, or refuses because there is one",
+    "plan import": "makes one file, as plan new does",
+    "report": "writes one file from what it has read in one transaction, or refuses",
     "state export": "writes one file from what it has read in one transaction",
     "implement": "runs the others, each a command here; killed at its own points elsewhere",
 }
@@ -119,6 +126,8 @@ class Field:
         }
         self.contents: set[str] = set()
         self._holds: dict[str, list[Hold]] = {}
+        #: Deeds that are refused though nobody else is there, and why.
+        self.refusals: set[tuple[str, str]] = set()
         #: Modules that have opened transactions in which to write.
         self.writers: set[str] = set()
         self.woven = self.waited = self.refused = self.missed = 0
@@ -135,7 +144,7 @@ class Field:
         self.repo.plan("work", markdown("1", "2 < 1", "3", "4"))
         self.repo.plan("one", markdown("1"))
         self.do("root", "init")
-        self.repo.commit({"code.txt": "code\n"})
+        self.repo.commit({"code.txt": "code\n", ".tugtool/config.toml": CONFIG})
         for _ in range(3):
             self.do("root", "worktree", "create", "work", "--new")
         self.do("root", "worktree", "create", "one")
@@ -194,6 +203,7 @@ class Field:
             self._prepare(deed)
             self._ask(self.red, deed)
             alone = self.red.answer()
+            self.refusals |= {(deed, code) for code in alone.codes if code.startswith("E")}
             self.writers |= set(alone.writers)
             borders = list(enumerate(alone.borders))
             locks = [number for number, name in borders if name == watching.LOCK]
@@ -243,7 +253,7 @@ class Field:
             self._settle(name, said)
         # Who lost its step while it committed is told so, and the commit stands. Who lost it
         # before it could go on after a crash leaves what it had begun.
-        beaten = any(said.envelope["data"].get("state_update_failed") for _, said in done)
+        beaten = any(_is_beaten(said.envelope["data"]) for _, said in done)
         if beaten or any(said.status and DEEDS[name].before for name, said in done):
             self.red.run(self.root, "doctor", "--fix")
         self.check()
@@ -328,3 +338,9 @@ class Field:
         for holds in INVARIANTS:
             holds(hand)
         hand.store.close()
+
+
+def _is_beaten(data: dict) -> bool:
+    """Whether a commit stands of which the record knows nothing; `done` tells of it as a part."""
+    told = data["commit"] if "checkpoints" in data else data
+    return bool(told.get("state_update_failed"))

@@ -15,8 +15,10 @@ from weave_deeds import BY_NAME, Hand
 
 from tugtool import state
 from tugtool.errors import TugError
-from tugtool.state import claiming
-from tugtool.store import linked, queue, sql
+from tugtool.state import claims
+from tugtool.store import sql
+from tugtool.store.sqlite import file
+from tugtool.system import lock
 
 
 class Borders:
@@ -53,15 +55,15 @@ def tell(what: dict) -> None:
 
 
 def _no_lock() -> None:
-    queue.Queue.enter = lambda self, **how: BORDERS.pass_(watching.LOCK)
+    lock.FileLock.enter = lambda self, **how: BORDERS.pass_(watching.LOCK)
 
 
 def no_queue() -> None:
     """Whoever comes goes in; and what began as reading turns into writing."""
     _no_lock()
     INSTEAD["begin immediate"] = "begin"
-    opened = linked.opened
-    linked.opened = lambda path, mode, busy_seconds: opened(path, mode, busy_seconds=0.01)
+    opened = file.opened
+    file.opened = lambda path, mode, busy_seconds: opened(path, mode, busy_seconds=0.01)
 
 
 def no_transaction() -> None:
@@ -75,29 +77,31 @@ def early_look() -> None:
 
     def claim(store, plan, request, *, copy, step=None) -> dict:
         with store.read(plan) as tx:
-            found = claiming._next(tx, plan, request, set())
+            claimable = tx.all(sql.CLAIMABLE_STEPS, owner=request.owner)
+            found = claims._next(tx, request, claimable, [])
         with store.write(plan) as tx:
+            row = tx.one(sql.PLAN_TO_CLAIM, owner=request.owner)
             if found is None:
-                return claiming._nothing(tx, plan, tx.one(sql.PLAN), "no_ready_steps")
-            return claiming._take(tx, plan, found, request, set())
+                return claims._nothing(tx, row, "no_ready_steps")
+            return claims._take(tx, row, found, request, set(), [])
 
     state.claim = claim
 
 
 def early_answer_of_the_checklist() -> None:
     """A completion that has looked at the items before its transaction."""
-    from tugtool.state import finishing
+    from tugtool.state import completion, record
 
-    complete = finishing.complete
+    complete = completion.complete
 
     def completing(store, plan, anchor, **how) -> dict:
         with store.read(plan) as tx:
-            open_ = finishing._open_items(tx, plan, tx.one(sql.STEP, anchor=anchor))
-        looked, finishing._open_items = finishing._open_items, lambda *words: open_
+            open_ = record.open_items(tx, record.members(tx, tx.one(sql.STEP, anchor=anchor)))
+        looked, record.open_items = record.open_items, lambda *words: open_
         try:
             return complete(store, plan, anchor, **how)
         finally:
-            finishing._open_items = looked
+            record.open_items = looked
 
     state.complete = completing
 

@@ -1,4 +1,4 @@
-"""Command lines from the real table: right, nearly right, and hostile; and what must hold."""
+"""Command lines as commands are declared: right, nearly right, and hostile; and what must hold."""
 
 import io
 import json
@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 from conftest import Result, hold_against_schemas
-from tugtool.cli import parse, table
-from tugtool.cli.grammar import Command
-from tugtool.cli.main import main
+from tugtool.cli import parse
+from tugtool.cli.main import main, wants_json
 
 #: Command -> why no random line runs it.
 LEFT_OUT = {
@@ -91,9 +90,9 @@ PLAUSIBLE = {
 }
 
 
-def commands() -> list[Command]:
+def commands() -> list[parse.Command]:
     """Every command that random lines may run."""
-    return [command for command in table._every() if command.path not in LEFT_OUT]
+    return [parse.find(path) for path in parse.FAMILIES if path not in LEFT_OUT]
 
 
 def line(dice: random.Random) -> list[str]:
@@ -132,7 +131,7 @@ def hold(words: list[str], done: Result) -> None:
     assert done.status in (0, 1, 2, 4), told
     assert "Traceback" not in done.out + done.err, told
     harmless(done.err, told)
-    if not parse.wants_json(words):
+    if not wants_json(words):
         # A tab between a word and what it means is how shells want it.
         harmless(done.out.replace("\t", " ") if words[0] == "complete-words" else done.out, told)
         assert done.status == 0 or done.err or done.out, told

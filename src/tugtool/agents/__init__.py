@@ -1,5 +1,5 @@
-"""What is known of agents: their roles, contracts, prompts, answers and command lines.
+"""Agent CLIs: their roles, contracts, prompts, answers and command lines; the guard; the plugin.
 
-Nothing here knows the state of a plan. Import the module you need: `contracts`, `answers`,
-`usage`, `prompts`, `presets`.
+Room `agents`: it does not use git or the record. It imports errors and system; every room above
+may import it.
 """

@@ -1,4 +1,4 @@
-"""What each role gets and must answer: JSON Schemas, and what is wrong with an answer, in words."""
+"""The contract and the prompt of each role."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ import functools
 import json
 import os
 
-from tugtool import files
-from tugtool.agent_settings import ROLES
+from tugtool.system import files
+from tugtool.system import text as system_text
+from tugtool.system.agent_config import ROLES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import ValidationError
 
-#: More would not help whoever reads them, and an answer can have a million.
+
+#: More would not help the reader, and an answer can have a million.
 MOST_PROBLEMS = 10
-#: Of a wrong value, as much is shown.
+#: How many characters of a wrong value a message shows.
 MOST_SHOWN = 80
 
 _TYPES = {
@@ -34,29 +36,17 @@ _TYPES = {
 
 @functools.cache
 def schema(role: str, *, of_input: bool = False) -> dict[str, object]:
-    """The JSON Schema of what `role` answers, or of what it gets."""
-    if role not in ROLES:
-        raise KeyError(role)
+    """The JSON Schema of the answer of `role`, or of its input."""
     name = f"{role}.input.json" if of_input else f"{role}.json"
-    path = os.path.join(os.path.dirname(__file__), "contracts", name)
-    loaded: dict[str, object] = json.loads(files.read(path))
+    loaded: dict[str, object] = json.loads(_file(role, f"contracts/{name}"))
     return loaded
 
 
-def problems(role: str, answer: object) -> list[str]:
-    """What is wrong with an answer of `role`, in words; nothing if it keeps its contract."""
-    return _problems(role, answer, of_input=False)
-
-
-def input_problems(role: str, given: object) -> list[str]:
-    """What is wrong with what `role` is about to get."""
-    return _problems(role, given, of_input=True)
-
-
-def _problems(role: str, value: object, *, of_input: bool) -> list[str]:
+def problems(role: str, value: object, *, of_input: bool = False) -> list[str]:
+    """The breaches of contract in an answer of `role`, or in its input."""
     found = []
     for error in _validator(role, of_input=of_input).iter_errors(value):
-        found += [told for told in _told(error) if told not in found]
+        found += [told for told in _describe(error) if told not in found]
         if len(found) >= MOST_PROBLEMS:
             break
     return found[:MOST_PROBLEMS]
@@ -64,21 +54,27 @@ def _problems(role: str, value: object, *, of_input: bool) -> list[str]:
 
 @functools.cache
 def _validator(role: str, *, of_input: bool) -> Draft202012Validator:
-    # A sixth of a second to import: only for whoever has an answer to check.
-    from jsonschema import Draft202012Validator
+    # The import takes a sixth of a second, so only a check pays for it.
+    try:
+        from jsonschema import Draft202012Validator
+    except ModuleNotFoundError:
+        # `tugcode` starts without `site`, which may be needed to find the library.
+        import site
 
+        site.main()
+        from jsonschema import Draft202012Validator
     return Draft202012Validator(schema(role, of_input=of_input))
 
 
-def _told(error: ValidationError) -> Iterator[str]:
+def _describe(error: ValidationError) -> Iterator[str]:
     where = _path(error.absolute_path)
     if error.validator == "required":
-        # The library tells one at a time of those that the schema lists.
+        # The library reports the missing fields one at a time.
         missing = [name for name in error.validator_value if name not in error.instance]
         yield from (f"{_path([*error.absolute_path, name])} is missing" for name in missing)
         return
     expected = _expected(str(error.validator), error.validator_value)
-    yield f"{where or 'the answer'} is {_shown(error.instance)}, and must be {expected}"
+    yield f"{where or 'the answer'} is {_format_value(error.instance)}, and must be {expected}"
 
 
 def _expected(rule: str, value: object) -> str:
@@ -101,10 +97,30 @@ def _path(parts: Iterable[str | int]) -> str:
     return text
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):
         return "a list"
     text = json.dumps(value)
     return text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 3] + "..."
+
+
+HEADING = "## Your input"
+
+
+@functools.cache
+def prompt_text(role: str) -> str:
+    """The prompt of `role`, as the package has it."""
+    return _file(role, f"prompts/{role}.md").decode()
+
+
+def _file(role: str, name: str) -> bytes:
+    if role not in ROLES:
+        raise KeyError(role)
+    return files.read(os.path.join(os.path.dirname(__file__), name))
+
+
+def given(role: str, values: Mapping[str, object]) -> bytes:
+    """The input of an agent: its prompt, and one line of JSON at the end."""
+    return f"{prompt_text(role)}\n{HEADING}\n\n{system_text.encode(dict(values))}\n".encode()

@@ -1,13 +1,14 @@
-"""Where every command starts and ends: parse, call one function, print, exit status."""
+"""The entry point: parse the command line, call one function, print, exit."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from tugtool import config
+from tugtool import errors
 from tugtool.cli import output, parse
-from tugtool.errors import Bug, Interrupted, NoRepository, TugError, UnsupportedPlatform, Usage
+from tugtool.errors import TugError
+from tugtool.system import config
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,44 +22,57 @@ if TYPE_CHECKING:
 def run() -> NoReturn:
     """The `tugcode` command."""
     status = main(sys.argv[1:])
-    # Everything is flushed, and taking the interpreter apart costs 0.3 of a bare start.
+    # All output is flushed; a normal exit would cost 0.3 of a bare start.
     os._exit(status)
 
 
 def main(words: Sequence[str]) -> int:
-    """Run one command line and print its answer; the exit status."""
+    """Run one command line, print its answer, return the exit status."""
     if list(words) == ["hook", "pre-tool-use"]:
         return _hook()
-    as_json = parse.wants_json(words)
+    as_json = wants_json(words)
     call = parse.parse([])
     try:
-        call = parse.parse(words)
+        call = _parsed(words)
         answer = _execute(call)
         if isinstance(answer, output.Stream):
             return _stream(answer, call, as_json)
         _say(answer, call, as_json)
-        if answer.after is not None:
-            answer.after()
+        trouble = answer.after and answer.after()
+        if trouble:
+            output.mention(f"tugcode: {output.clean(trouble)}\n")
         return answer.status
     except TugError as error:
         return _refuse(error, call, as_json)
     except KeyboardInterrupt:
-        return _refuse(Interrupted(), call, as_json)
+        return _refuse(errors.Interrupted(), call, as_json)
     except Exception as error:
         damage = _damage(call)
         if damage is None:
             _traceback()
-        return _refuse(damage or Bug(error), call, as_json)
+        return _refuse(damage or errors.Bug(error), call, as_json)
+
+
+def wants_json(words: Sequence[str]) -> bool:
+    """True if `--json` stands before `--`; errors in parsing need to know."""
+    return "--json" in (words[: words.index("--")] if "--" in words else words)
 
 
 def _hook() -> int:
-    """For clients, past everything that could end otherwise than with leave or a refusal."""
+    """Run the hook directly: it must end with 0 or 2 whatever fails."""
     try:
-        from tugtool.cli import hook
+        from tugtool.cli import agents
     except BaseException as error:
         output.mention(f"tugcode guard: blocked, because the guard cannot be loaded: {error!r}\n")
         return 2
-    return hook.run()
+    return agents.run_hook()
+
+
+def _parsed(words: Sequence[str]) -> Call:
+    # Check the platform first: elsewhere the imports of a command may fail.
+    if sys.platform not in ("linux", "darwin"):
+        raise errors.UnsupportedPlatform(sys.platform)
+    return parse.parse(words)
 
 
 def _say(answer: Answer, call: Call, as_json: bool) -> bool:
@@ -69,9 +83,9 @@ def _say(answer: Answer, call: Call, as_json: bool) -> bool:
 
 
 def _stream(stream: Stream, call: Call, as_json: bool) -> int:
-    """Say one part after the other; being stopped is how most streams end.
+    """Print one part after the other; most streams end when they are stopped.
 
-    Or that nobody reads any more: without this, one would write to nobody for ever.
+    They also end when the reader has gone; otherwise they would write for ever.
     """
     try:
         for part in stream.parts:
@@ -79,29 +93,32 @@ def _stream(stream: Stream, call: Call, as_json: bool) -> int:
             if not read:
                 break
     except KeyboardInterrupt:
-        return Interrupted.exit_status
+        return errors.Interrupted.exit_status
     return 0 if stream.ended is None else stream.ended()
 
 
 def _execute(call: Call) -> Answer | Stream:
-    if sys.platform not in ("linux", "darwin"):
-        raise UnsupportedPlatform(sys.platform)
     call.cwd = _directory(call.cwd)
     if call.help or call.command is None:
         return _help(call)
-    _refuse_role(call, config.role())
-    # Only the module of the command that runs; importlib itself would cost more.
-    module = __import__(f"tugtool.cli.{call.command.module}", fromlist=[call.command.function])
-    answer: Answer | Stream = getattr(module, call.command.function)(call)
-    return answer
+    _refuse_role(call, config.variable(config.ROLE_VARIABLE))
+    try:
+        return call.command.function(call)
+    except TugError as error:
+        if error.code != "E059":
+            raise
+        from tugtool.cli import next as by_number
+
+        # Nothing was changed. The word may be the number of a step: 3, Step 3.
+        return by_number.run_by_number(call, error)
 
 
 def _refuse_role(call: Call, role: str | None) -> None:
-    """Before anything happens: whoever runs under a role may run only what that may."""
+    """Refuse a command that the caller's role may not run."""
     if role is None or call.path in ("version", "hook pre-tool-use"):
         return
-    from tugtool.guard import rules
-    from tugtool.role_errors import RoleRefused
+    from tugtool.agents.guard import rules
+    from tugtool.errors.repository import RoleRefused
 
     known = rules.ROLES.get(role)
     options = [f"--{key.replace('_', '-')}" for key in call.values]
@@ -114,7 +131,7 @@ def _help(call: Call) -> Answer:
     from tugtool.cli import help
 
     if call.json and not call.help:
-        raise Usage("there is no command to run", command=call.path)
+        raise errors.Usage("there is no command to run", command=call.path)
     text = help.text(call)
     return output.Answer({"help": text}, lambda: text)
 
@@ -123,53 +140,49 @@ def _directory(name: str) -> str:
     try:
         path = os.path.join(os.getcwd(), name)
     except OSError as error:
-        raise NoRepository(".", reason="no longer exists", hint="cd somewhere else") from error
+        raise errors.NoRepository(
+            ".", reason="no longer exists", hint="cd somewhere else"
+        ) from error
     if not os.path.isdir(path):
-        raise Usage(f"-C: there is no directory {path}")
+        raise errors.Usage(f"-C: there is no directory {path}")
     return os.path.realpath(path)
 
 
 def _damage(call: Call) -> TugError | None:
-    """What is wrong with the database: values that cannot be there are no bug of ours."""
-    from tugtool.cli.place import Place
-    from tugtool.state_errors import DatabaseError, DatabaseUnavailable
+    """The refusal for impossible values in the database, which are not a bug in tugcode."""
+    from tugtool.errors.state import DatabaseError
+    from tugtool.workflow import records
 
     try:
-        place = Place(call)
-        found = place.store.damage() if place.store.exists() else []
+        return records.damage(call.workspace())
     except DatabaseError as error:
         return error
     except Exception:
         return None
-    if not found:
-        return None
-    path = os.path.join(place.repo.root, ".tugtool", "state.db")
-    hint = "tugcode state restore --dry-run"
-    return DatabaseUnavailable(path, reason=f"is damaged: {found[0]}", name="CORRUPT", hint=hint)
 
 
 def _refuse(error: TugError, call: Call, as_json: bool) -> int:
-    if config.debug() and error.exit_status != Bug.exit_status:
+    if config.debug() and error.exit_status != errors.Bug.exit_status:
         _traceback()
     try:
         if as_json:
-            command = error.command if isinstance(error, Usage) else call.path
+            command = error.command if isinstance(error, errors.Usage) else call.path
             document = output.envelope(command, error.exit_status, {}, error.issues())
             output.say(document + "\n")
         else:
             output.complain(error)
     except TugError as unwritable:
-        # Nobody reads the answer; whoever reads standard error should know.
+        # The answer has no reader; say it on standard error.
         output.complain(unwritable)
     except TypeError as wrong:
-        # It quotes from the database what cannot be in it, and there is no JSON for that.
-        return _refuse(_damage(call) or Bug(wrong), call, as_json)
+        # It quotes bytes from the database that JSON cannot hold.
+        return _refuse(_damage(call) or errors.Bug(wrong), call, as_json)
     return error.exit_status
 
 
 def _traceback() -> None:
     import traceback
 
-    # An error quotes what people wrote.
+    # The text of an error may quote users.
     lines = traceback.format_exc().split("\n")
     output.mention("\n".join(output.clean(line) for line in lines))

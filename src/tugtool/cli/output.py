@@ -1,4 +1,4 @@
-"""How answers leave: one JSON envelope, or text that cannot disturb a terminal."""
+"""Print answers as one JSON envelope, or as text that is safe for a terminal."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import os
 import sys
 from io import TextIOWrapper
 
-from tugtool import config, jsontext
-from tugtool.errors import TugError, Unwritable
-from tugtool.files import reason
+from tugtool import errors
+from tugtool.errors import TugError
+from tugtool.system import config, text
+from tugtool.system.files import reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import TextIO
 
+
 SCHEMA_VERSION = "1"
 
-#: Longer lines of user text are cut: nobody reads a title of a megabyte.
+#: Longer lines of user text are cut.
 LONGEST = 1000
 
 
 class Answer:
-    """What a command returns: data for programs, text for people, an exit status."""
-
-    __slots__ = ("after", "data", "issues", "status", "text")
+    """The answer of a command: data for programs, text for people, an exit status."""
 
     def __init__(
         self,
@@ -33,30 +33,28 @@ class Answer:
         *,
         issues: Sequence[Mapping[str, object]] = (),
         status: int = 0,
-        after: Callable[[], None] | None = None,
+        after: Callable[[], str | None] | None = None,
     ) -> None:
         self.data = data
         #: Called only when text is wanted, so that JSON pays nothing for it.
         self.text = text
         self.issues = issues
         self.status = status
-        #: What is left to do once the answer is out, and nobody need wait for.
+        #: Called once the answer is printed; returns the error, if there was one.
         self.after = after
 
 
 class Stream:
-    """What a command returns that goes on: one answer per line, until it ends or is stopped.
+    """The answers of a command that continues: one per line, until it ends or is stopped.
 
-    A part that is text already goes out as it is.
+    A part that is text already is printed unchanged.
     """
-
-    __slots__ = ("ended", "parts")
 
     def __init__(
         self, parts: Iterable[Answer | str], ended: Callable[[], int] | None = None
     ) -> None:
         self.parts = parts
-        #: Called when no part is left, or nobody reads them: what is left to do; exit status.
+        #: Called after the last part, or when the reader has gone; returns the exit status.
         self.ended = ended
 
 
@@ -64,7 +62,7 @@ def envelope(
     command: str, status: int, data: Mapping[str, object], issues: Sequence[object]
 ) -> str:
     """The one JSON document of a command."""
-    return jsontext.encode(
+    return text.encode(
         {
             "schema_version": SCHEMA_VERSION,
             "command": command,
@@ -76,24 +74,52 @@ def envelope(
 
 
 def clean(text: str, longest: int = LONGEST) -> str:
-    """User text as one line without anything that could act on a terminal."""
+    """User text as one line that is safe for a terminal."""
     if len(text) > longest:
         text = text[: longest - 1] + "…"
     if text.isprintable():
         return text
-    from tugtool.cli import terminal
+    from tugtool.system import text as system_text
 
-    return terminal.strip(text)
+    return system_text.strip(text)
+
+
+def lines(texts: Iterable[str]) -> str:
+    """Lines of text, each made safe for a terminal."""
+    return "".join(f"{clean(text)}\n" for text in texts)
+
+
+def answer(
+    data: Mapping[str, object],
+    text: str | Callable[[], str],
+    issues: Sequence[Mapping[str, object]] = (),
+    *,
+    after: Callable[[], str | None] | None = None,
+) -> Answer:
+    """An answer of one line or more; issues go to standard error."""
+
+    def words() -> str:
+        print_issues(issues)
+        return clean(text) + "\n" if isinstance(text, str) else text()
+
+    return Answer(data, words, issues=issues, after=after)
+
+
+def print_issues(issues: Sequence[Mapping[str, object]]) -> None:
+    """Print issues on standard error."""
+    for issue in issues:
+        lines = [clean(line) for line in str(issue["message"]).split("\n")]
+        mention(f"tugcode: {issue['code']}: " + "\n  ".join(lines) + "\n")
 
 
 def say(text: str) -> bool:
-    """Results, on standard output; whether anybody still reads it."""
-    # Who has nothing to say need not ask whether anybody listens.
+    """Print results on standard output; return False if it has no reader any more."""
+    # Nothing to print needs no reader.
     return not text or _write(sys.stdout, text)
 
 
 def listening(seconds: float = 0) -> bool:
-    """Whether anybody can still read standard output, after waiting a while; without writing."""
+    """Wait a while, then return True if standard output still has a reader; write nothing."""
     from select import POLLERR, POLLHUP, poll
 
     asking = poll()
@@ -104,7 +130,7 @@ def listening(seconds: float = 0) -> bool:
 
 
 def _descriptor() -> int | None:
-    """Standard output as the system knows it; where it does not, writing will tell."""
+    """The file descriptor of standard output, if it has one; else writing fails later."""
     try:
         return sys.stdout.fileno()
     except (AttributeError, OSError, ValueError):
@@ -112,9 +138,9 @@ def _descriptor() -> int | None:
 
 
 def finding(issue: Mapping[str, object]) -> str:
-    """One entry of `issues` the way compilers write it, so that editors can follow."""
+    """One entry of `issues` as compilers write it, so that editors find the line."""
     where = f"{issue['file']}:{issue['line']}" if "line" in issue else str(issue.get("file", ""))
-    # A message that begins with the place need not say it twice.
+    # Do not repeat a place that the message begins with.
     said = _block(str(issue["message"]).removeprefix(f"{where} "))
     text = f"{clean(where)}: {issue['severity']} {issue['code']}: {said}"
     return f"{text}\n    {_block(str(issue['hint']))}\n" if issue.get("hint") else f"{text}\n"
@@ -122,19 +148,22 @@ def finding(issue: Mapping[str, object]) -> str:
 
 def complain(error: TugError) -> None:
     """A refusal, on standard error."""
-    for issue in error.issues()[:-1]:
-        mention(finding(issue))
-    mention(f"tugcode: {error.code}: {_block(error.message)}\n")
-    if error.hint:
-        mention(f"  next: {_block(error.hint)}\n")
+    said = f"tugcode: {error.code}: {_block(error.message)}\n"
+    said += f"  next: {_block(error.hint)}\n" if error.hint else ""
+    text = "".join([*map(finding, error.issues()[:-1]), said])
+    if on_terminal(sys.stderr):
+        from tugtool.cli.draw import screen
+
+        text = screen.folded(text, sys.stderr)
+    mention(text)
 
 
 def mention(text: str) -> None:
-    """Anything else a person should know, on standard error; nobody may be listening."""
+    """Print other news on standard error, which may have no reader."""
     try:
         _write(sys.stderr, text)
-    except Unwritable:
-        # The exit status still says it; Python would complain again when it exits.
+    except errors.Unwritable:
+        # The exit status still says it. Silence Python's own error at exit.
         _silence(sys.stderr)
 
 
@@ -144,7 +173,7 @@ def _block(text: str) -> str:
 
 def _write(stream: TextIO | None, text: str) -> bool:
     if stream is None:
-        raise Unwritable("the answer", reason="its stream is closed")
+        raise errors.Unwritable("the answer", reason="its stream is closed")
     try:
         if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
             # A terminal that cannot show a character gets its code, never a traceback.
@@ -152,11 +181,11 @@ def _write(stream: TextIO | None, text: str) -> bool:
         stream.write(text)
         stream.flush()
     except BrokenPipeError:
-        # The reader has seen enough. Python would complain again when it exits.
+        # The reader has gone. Silence Python's own error at exit.
         _silence(stream)
         return False
     except (OSError, ValueError) as error:
-        raise Unwritable("the answer", reason=reason(error)) from error
+        raise errors.Unwritable("the answer", reason=reason(error)) from error
     return True
 
 
@@ -165,21 +194,54 @@ def _silence(stream: TextIO | None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
+def on_terminal(*streams: TextIO | None) -> bool:
+    """True if all these streams are terminals."""
+    return all(stream is not None and stream.isatty() for stream in streams)
+
+
+def agreed(question: str) -> bool:
+    """True if the user at the terminal says yes."""
+    mention(f"{question} [y/N] ")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 def colour() -> bool:
-    """Whether standard output is a terminal that may be coloured."""
-    return sys.stdout is not None and sys.stdout.isatty() and config.colour_wanted()
+    """True if standard output is a terminal and colours are allowed."""
+    return on_terminal(sys.stdout) and config.colour_wanted()
 
 
-#: For a file or a pipe: nothing is cut that somebody may want to search.
+#: For a file or a pipe: cut nothing, so that users can search it.
 UNBOUNDED = 100_000
 
 
-def width() -> int:
-    """Columns to write for: as asked, as wide as the terminal, or as wide as it takes."""
+def width(unknown: int = UNBOUNDED) -> int:
+    """The width of the output: COLUMNS, the terminal's width, or the default."""
     asked = config.columns()
     if asked:
         return asked
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or 80
     except (AttributeError, OSError, ValueError):
-        return UNBOUNDED
+        return unknown
+
+
+def remaining(steps: int) -> str:
+    """The number of open steps in words."""
+    return f"{text.many(steps, 'step')} remain{'s' * (steps == 1)}"
+
+
+def short_name(worktree: str, root: str) -> str:
+    """The short name of a worktree: its directory's name if it is in the usual place."""
+    if not os.path.isabs(worktree):
+        return worktree  # a person, or a name that is not a path here
+    if worktree == root:
+        return "the main worktree"
+    if os.path.dirname(worktree) == os.path.join(root, ".tugtree"):
+        return os.path.basename(worktree)
+    near = os.path.relpath(worktree, root) if root else worktree
+    return worktree if near.startswith("../..") else near
+
+
+def shortened(text: str, root: str) -> str:
+    """A sentence with short names for the worktrees of this repository."""
+    return text.replace(f"{root}/.tugtree/", "").replace(f"{root}/", "")

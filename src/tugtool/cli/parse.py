@@ -1,32 +1,217 @@
-"""The command line against the table.
-
-By hand because `argparse` costs 0.4 of a bare interpreter start on every command, and
-because completion, help and the reference read the same table.
-"""
+"""The command line: commands with their options and arguments, and the parser."""
 
 from __future__ import annotations
 
-from tugtool.cli import table
-from tugtool.cli.table import GLOBAL_OPTIONS, GROUPS, VERSION_OPTION, Argument, Command, Option
-from tugtool.errors import Usage
+from tugtool import errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Sequence
+
+    from tugtool.cli.output import Answer, Stream
+    from tugtool.workflow.workspace import Workspace
+
+#: Every command, in the order of the help: its module and its summary, so that help and
+#: completion can list commands without loading them.
+FAMILIES = {
+    "init": ("repo", "prepare a repository for Tugtool"),
+    "plan new": ("plan", "start a plan from the skeleton"),
+    "plan import": ("state_revise", "write a plan from the tasks of another tool"),
+    "validate": ("plan", "check plans against the rules of the format"),
+    "implement": ("implement", "carry a plan out with agents, several steps at a time"),
+    "next": ("next", "get a step to work on, with its text and checklist"),
+    "done": ("next", "check the step you hold, commit its work and complete it"),
+    "status": ("repo", "show what is at work here, and what waits for you"),
+    "list": ("plan", "list the plans of this repository"),
+    "state show": ("state_show", "show how far a plan is"),
+    "state ready": ("state_show", "list the steps by what you can do with them"),
+    "state why": ("state_show", "explain why a step is not ready, who holds it, and what frees it"),
+    "state log": ("state_show", "list the events, oldest first"),
+    "state stats": ("state_show", "show times and counts of each step"),
+    "state diff": ("state_revise", "compare the plan file with the agreed text"),
+    "report": ("state_records", "report on a plan: done, proved, deferred, repaired, waiting"),
+    "transcript": ("implement", "show the input and output of agents, also while they run"),
+    "plan show": ("plan", "show a plan as the parser reads it"),
+    "plan graph": ("plan", "show which steps can run in parallel"),
+    "state review": ("state_review", "list what waits for you; accept or reject it"),
+    "plan accept": ("state_revise", "accept a plan's new text after you have seen the changes"),
+    "state pause": ("state_admin", "hand out no more steps"),
+    "state resume": ("state_admin", "hand out steps again"),
+    "state release": ("state_admin", "give a claimed step back"),
+    "state reset": ("state_admin", "take a step from its holder, or free a parked one"),
+    "state reopen": ("state_admin", "send a completed step back to be done again"),
+    "state archive": ("state_records", "hide a plan that is done or given up"),
+    "state init": ("state_admin", "record a plan, so that workers can carry it out"),
+    "state migrate": ("state_admin", "bring the tables in PostgreSQL up to date"),
+    "state claim": ("state", "get the next step to work on, exactly once"),
+    "state start": ("state", "record that work on a step begins"),
+    "state heartbeat": ("state", "renew the lease on a step"),
+    "state update": ("state", "set checklist items of a step"),
+    "state artifact": ("state", "leave a note about a step for later workers"),
+    "state verify": ("next", "run the commands of a step's checkpoints, tick what passes"),
+    "state complete": ("state", "record that a step is done"),
+    "state exec": ("state_exec", "claim a step and run a command for it under the claim"),
+    "commit": ("commit", "commit a step's work and complete the step"),
+    "merge": ("commit", "merge a done plan's branches into its base branch"),
+    "state reconcile": ("state_records", "complete the steps whose commits git has"),
+    "worktree create": ("worktree", "make a worktree for a plan"),
+    "worktree list": ("worktree", "list the worktrees of plans, and branches that have none"),
+    "worktree remove": ("worktree", "remove a worktree and its branch"),
+    "worktree clean": ("worktree", "save uncommitted work of a lost step, and clean the worktree"),
+    "worktree cleanup": ("worktree", "remove the worktrees and branches whose work has landed"),
+    "worktree sync": ("worktree", "merge the commits that your step depends on"),
+    "worktree salvage list": ("worktree", "list saved uncommitted work"),
+    "worktree salvage show": ("worktree", "show the files of saved work"),
+    "worktree salvage apply": ("worktree", "apply saved work to this worktree, uncommitted"),
+    "worktree salvage prune": ("worktree", "drop saved work that has landed, or that you name"),
+    "dash create": ("dash", "begin small work without a plan, in a worktree of its own"),
+    "dash commit": ("dash", "commit the work in a dash, and record the round"),
+    "dash join": ("dash", "merge a dash into its base branch, and end it"),
+    "dash release": ("dash", "give a dash up"),
+    "dash list": ("dash", "list the dashes"),
+    "dash show": ("dash", "show a dash and its rounds"),
+    "doctor": ("repo", "find problems here, and say how to repair them"),
+    "config": ("repo", "show the settings in force and where they come from"),
+    "plugin path": ("agents", "show where the plugin for agent clients is"),
+    "plugin install": ("agents", "install the plugin in an agent client"),
+    "hook pre-tool-use": ("agents", "tell an agent client whether a tool call is allowed"),
+    "state move": ("state_records", "move the record of a renamed plan to its new name"),
+    "state prune": ("state_records", "drop the records of plans without a file"),
+    "state export": ("state_records", "write the state as JSON lines"),
+    "state import": ("state_records", "read a file that `export` wrote"),
+    "state restore": ("state_admin", "replace a lost or damaged database with its backup"),
+    "completion": ("help", "print a completion script for a shell"),
+    "version": ("repo", "show the versions of Tugtool, Python, git and SQLite"),
+    "complete-words": ("help", "answer a completion script"),
+}
+GROUPS = {
+    "plan": "write and inspect plans",
+    "state": "carry a plan out, step by step",
+    "worktree": "the branches and directories in which plans are carried out",
+    "worktree salvage": "uncommitted work of steps that a worktree lost",
+    "dash": "small work without a plan",
+    "hook": "the hooks that agent clients call",
+    "plugin": "skills and agents for your agent client",
+}
+
+
+#: The kind of a value by its name in the help; all others are text.
+KINDS = {
+    "ANCHOR": "step",
+    "DIR": "directory",
+    "FILE": "file",
+    "N": "number",
+    "PATH": "directory",
+    "PID": "number",
+    "PLAN": "plan",
+    "SECONDS": "seconds",
+    "STEP": "step",
+}
+
+
+class Option:
+    """`--name`, with one value for each word behind it."""
+
+    def __init__(
+        self,
+        form: str,
+        help: str,
+        *,
+        kind: str = "",
+        choices: tuple[str, ...] = (),
+        short: str = "",
+        repeat: bool = False,
+    ) -> None:
+        self.name, _, self.metavar = form.partition(" ")
+        self.help, self.choices = help, choices
+        #: One of KINDS, or text; `maybe` is text that may be left out.
+        self.kind = kind or KINDS.get(self.metavar, "text")
+        self.short, self.repeat = short, repeat
+
+    @property
+    def key(self) -> str:
+        """The name by which a command reads the value."""
+        return self.name.lstrip("-").replace("-", "_")
+
+
+class Argument:
+    """A positional word; `[name]` may be left out, `name...` may be several words."""
+
+    def __init__(
+        self, form: str, help: str, *, kind: str = "", choices: tuple[str, ...] = ()
+    ) -> None:
+        self.name, self.help, self.choices = form.strip("[.]"), help, choices
+        #: As for an option, or dash; `command` is all the words after `--`.
+        self.kind = kind or KINDS.get(self.name.upper(), "text")
+        self.optional, self.many = form.startswith("["), "..." in form
+
+
+class Command:
+    """One command: its function and its help."""
+
+    def __init__(
+        self,
+        path: str,
+        function: Callable[[Call], Answer | Stream],
+        description: str = "",
+        takes: tuple[Argument | Option, ...] = (),
+        *,
+        examples: str = "",
+    ) -> None:
+        self.path, self.function, self.description = path, function, description
+        self.arguments = tuple(each for each in takes if isinstance(each, Argument))
+        self.options = tuple(each for each in takes if isinstance(each, Option))
+        self._examples = examples
+
+    @property
+    def examples(self) -> list[tuple[str, str]]:
+        """Example commands with comments, declared as `COMMAND  # comment`."""
+        parts = (line.partition("  # ") for line in self._examples.split("\n"))
+        return [(example, meaning) for example, _, meaning in parts]
+
+
+def find(path: str) -> Command | None:
+    """The command with that path, if there is one; loads only its module."""
+    if path not in FAMILIES:
+        return None
+    # Importing importlib would cost more.
+    family = __import__(f"tugtool.cli.{FAMILIES[path][0]}", fromlist=["COMMANDS"])
+    commands: tuple[Command, ...] = family.COMMANDS
+    return next(command for command in commands if command.path == path)
+
+
+#: Allowed anywhere on the command line before `--`.
+GLOBAL_OPTIONS = (
+    Option("--json", "print one JSON document instead of text"),
+    Option("--directory DIR", "run as if started in DIR", short="-C"),
+    Option("--help", "show help and exit", short="-h"),
+)
+VERSION_OPTION = Option("--version", "the same as `tugcode version`")
+PLAN = Argument("plan", "the plan: a path, a file name, a slug, or its beginning")
+ANY_PLAN = Argument("[plan]", f"{PLAN.help}; may be left out where exactly one is active")
+EVERY_PLAN = Argument("[plan]", "the plan; all plans if left out")
+STEP = Argument("step", "step-3 or #step-3, also a substep; without PLAN, of your worktree's plan")
+WORKTREE = Option(
+    "--worktree PATH", "the worktree you act for (default: that of the current directory)"
+)
+ATTEMPT = Option("--attempt N", "the attempt that claim returned; it must be current")
+LEASE = Option(
+    "--lease-duration SECONDS",
+    "how long the claim lasts without a sign of life (default: state.lease_seconds)",
+)
+MAX_BYTES = Option("--max-bytes N", "accept plan files up to N bytes")
+REASON = Option("--reason TEXT", "the reason, which is recorded and shown")
 
 
 class Call:
-    """What was asked for: a command (or help about a group) and its values."""
-
-    __slots__ = ("command", "cwd", "group", "help", "json", "values")
+    """A parsed command line: a command (or a group, for help) and its values."""
 
     def __init__(self) -> None:
         self.command: Command | None = None
         self.group = ""
         self.values: dict[str, list[str]] = {}
         self.cwd = ""
-        self.json = False
-        self.help = False
+        self.json = self.help = False
 
     @property
     def path(self) -> str:
@@ -46,32 +231,47 @@ class Call:
         return float(self.values[key][0]) if key in self.values else None
 
     def flag(self, key: str) -> bool:
-        """Whether an option without a value was given."""
+        """True if the option, which has no value, was given."""
         return key in self.values
 
+    def anchor(self) -> str:
+        """The named step, without #."""
+        return (self.text("step") or "").removeprefix("#")
+
+    def workspace(self) -> Workspace:
+        """Open the repository for the calling worktree."""
+        from tugtool.workflow.workspace import Workspace
+
+        if "" in (self.text("worktree"), self.text("request_id")):
+            # Most likely an unset variable of a script; do not take another worktree for it.
+            raise errors.Usage("--worktree and --request-id need a value", command=self.path)
+        space = Workspace(self.cwd, self.text("worktree"))
+        if space.repo.sharing is not None:
+            from tugtool.workflow import records
+
+            records.heed_sharing(space.repo.sharing)
+        return space
+
+    def held_step(self) -> tuple[Workspace, str, str, int | None]:
+        """The repository, and the plan, step and attempt that a worker names."""
+        space, anchor = self.workspace(), self.anchor()
+        plan = space.plan(self.text("plan"))
+        return space, plan, anchor, space.attempt(plan, anchor, self.number("attempt"))
+
     def words(self, key: str) -> list[str]:
-        """All values of an argument that may stand several times."""
+        """All values of an argument that may be several words."""
         return self.values.get(key, [])
 
 
-def wants_json(words: Sequence[str]) -> bool:
-    """Whether `--json` stands before `--`; asked before anything else can go wrong."""
-    return "--json" in (words[: words.index("--")] if "--" in words else words)
-
-
 def parse(words: Sequence[str]) -> Call:
-    """What `words` ask for, or a usage error with the closest thing that exists."""
-    reader = _Reader(words)
-    while (word := reader.next()) is not None:
-        reader.take(word)
-    if not reader.takes_command():
-        for word in reader.after:
-            reader.positional(word)
+    """The call that `words` mean, or a usage error with the closest name."""
+    reader = WordReader(words)
+    reader.read()
     return reader.finish()
 
 
-class _Reader:
-    """Words in, a Call out; one word at a time."""
+class WordReader:
+    """Reads words one at a time into a Call. Completion has a lenient subclass."""
 
     def __init__(self, words: Sequence[str]) -> None:
         end = words.index("--") if "--" in words else len(words)
@@ -80,6 +280,13 @@ class _Reader:
         self.call = Call()
         self.positionals: list[str] = []
         self.maybe: tuple[Option, int] | None = None
+
+    def read(self) -> None:
+        while (word := self.next()) is not None:
+            self.take(word)
+        if not self.takes_command():
+            for word in self.after:
+                self.positional(word)
 
     def next(self) -> str | None:
         return self.before.pop() if self.before else None
@@ -97,11 +304,14 @@ class _Reader:
         if path in GROUPS:
             self.call.group = path
             return
-        self.call.command = table.find(path)
+        # `state` may be left out where the rest is not another command: `tugcode claim`.
+        self.call.command = find(path) or find(f"state {path}")
         if self.call.command is not None:
             return
         if self.call.group or word != "help":
-            raise self.unknown("command", word, _next_words(self.call.group))
+            from tugtool.cli import help
+
+            raise self.unknown("command", word, help.close_commands(self.call.group, word))
         self.call.help = True
 
     def positional(self, word: str) -> None:
@@ -116,11 +326,14 @@ class _Reader:
     def option(self, word: str) -> None:
         name, equals, value = word.partition("=")
         if name == "--version" and self.call.command is None and not self.call.group:
-            self.call.command = table.find("version")
+            self.call.command = find("version")
             return
-        option = _find(self.options(), name)
+        option = find_option(self.options(), name)
         if option is None:
-            raise self.unknown("option", name, (known.name for known in self.options()))
+            from tugtool.system import text
+
+            close = text.names(name, (known.name for known in self.options()))
+            raise self.unknown("option", name, close)
         count = len(option.metavar.split())
         if not count and equals:
             raise self.usage(f"option {option.name} takes no value")
@@ -136,11 +349,10 @@ class _Reader:
         return (*own, *GLOBAL_OPTIONS)
 
     def value_for(self, option: Option) -> str:
-        value = self.next()
-        if value is None:
+        if (value := self.next()) is None:
             raise self.usage(f"option {option.name} needs a value: {option.metavar}")
-        if _find(self.options(), value):
-            # More likely a forgotten value than one that looks like an option.
+        if find_option(self.options(), value):
+            # More likely the value was forgotten.
             raise self.usage(
                 f"option {option.name} needs a value, and {value} is an option; "
                 f"write {option.name}={value} if it is meant"
@@ -175,10 +387,12 @@ class _Reader:
             return self.call
         self.take_maybe(command)
         words = self.positionals
-        for argument in command.arguments:
+        # A step alone is one of the worktree's plan, or of the only active one.
+        alone = [word.lstrip("#")[:5] for word in words] == ["step-"]
+        for argument in command.arguments[alone and command.arguments[:2] == (PLAN, STEP) :]:
             taken, words = self.share(argument, words)
             if not taken and not argument.optional:
-                raise self.usage(f"{command.path} needs {argument.metavar}: {argument.help}")
+                raise self.missing(argument)
             for word in taken:
                 if argument.choices and word not in argument.choices:
                     raise self.choice(argument.name.upper(), word, argument.choices)
@@ -189,51 +403,40 @@ class _Reader:
         return self.call
 
     def share(self, argument: Argument, words: list[str]) -> tuple[list[str], list[str]]:
-        """The words that an argument gets, and those that are left."""
+        """The words for this argument, and the rest."""
         if argument.kind == "command":
             return self.after, words
         return (words, []) if argument.many else (words[:1], words[1:])
 
     def take_maybe(self, command: Command) -> None:
-        """A word too many right behind an option whose value may be left out is its value."""
+        """Take a surplus word behind an option with an optional value as its value."""
         if self.maybe and len(self.positionals) > len(command.arguments):
             option, place = self.maybe
             if place < len(self.positionals):
                 self.call.values[option.key] = [self.positionals.pop(place)]
 
-    def usage(self, problem: str) -> Usage:
-        return Usage(problem, command=self.call.path)
+    def missing(self, argument: Argument) -> errors.Usage:
+        from tugtool.cli import help
 
-    def choice(self, what: str, value: str, choices: tuple[str, ...]) -> Usage:
-        from tugtool import nearest
+        return self.usage(f"{self.call.path} needs {help.argument_form(argument)}: {argument.help}")
+
+    def usage(self, problem: str) -> errors.Usage:
+        return errors.Usage(problem, command=self.call.path)
+
+    def choice(self, what: str, value: str, choices: tuple[str, ...]) -> errors.Usage:
+        from tugtool.system import text
 
         problem = f'{what} takes {", ".join(choices)}, not "{value}"'
-        return Usage(problem, command=self.call.path, close=nearest.names(value, choices, most=1))
+        close = text.names(value, choices, most=1)
+        return errors.Usage(problem, command=self.call.path, close=close)
 
-    def unknown(self, what: str, word: str, known: Iterable[str]) -> Usage:
-        from tugtool import nearest
-
+    def unknown(self, what: str, word: str, close: list[str]) -> errors.Usage:
         full = f"{self.call.group} {word}".strip() if what == "command" else word
-        problem = f'there is no {what} "{full}"'
-        close = nearest.names(word, known)
-        if what == "command" and not close:
-            # `tugcode graph` means `tugcode plan graph`.
-            paths = list(table.COMMANDS)
-            lasts = nearest.names(word, {path.split()[-1]: None for path in paths}, most=1)
-            close = [path for path in paths if path.split()[-1] in lasts]
-        return Usage(problem, command=self.call.path, close=close)
+        return errors.Usage(f'there is no {what} "{full}"', command=self.call.path, close=close)
 
 
-def _next_words(group: str) -> list[str]:
-    depth = len(group.split())
-    prefix = f"{group} " if group else ""
-    paths = [path.split() for path in table.COMMANDS if path.startswith(prefix)]
-    return list(dict.fromkeys(path[depth] for path in paths if len(path) > depth))
-
-
-def _find(options: tuple[Option, ...], name: str) -> Option | None:
-    known = (option for option in options if name and name in (option.name, option.short))
-    return next(known, None)
+def find_option(options: tuple[Option, ...], name: str) -> Option | None:
+    return next((each for each in options if name and name in (each.name, each.short)), None)
 
 
 def _is_number(text: str) -> bool:
@@ -241,7 +444,7 @@ def _is_number(text: str) -> bool:
 
 
 def _is_seconds(text: str) -> bool:
-    from tugtool.clock import LONGEST_SECONDS
+    from tugtool.system.clock import LONGEST_SECONDS
 
     plain = text.isascii() and text.replace(".", "", 1).isdecimal() and len(text) <= 15
     return plain and 0 < float(text) <= LONGEST_SECONDS

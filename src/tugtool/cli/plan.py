@@ -1,87 +1,51 @@
-"""Commands about plans: validate, list, plan new, plan show, plan graph."""
+"""validate, list, and plan new, show, graph."""
 
 from __future__ import annotations
 
-from tugtool import config, repository
+from tugtool.cli import output
 from tugtool.cli.output import Answer
-from tugtool.errors import NoSuchStep, PlanInvalid, TugError, Unreadable
-from tugtool.plan import catalog, graph, parser, rules
-from tugtool.plan.model import KINDS
+from tugtool.cli.parse import Argument, Call, Command, Option
+from tugtool.git import discover
+from tugtool.system import text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tugtool.cli.parse import Call
-    from tugtool.plan.catalog import PlanFile
-    from tugtool.plan.model import Diagnostic, Passage, Plan, Step
-    from tugtool.repository import Repository
-
-    Data = dict[str, object]
+    from collections.abc import Iterator, Mapping
+    from typing import Any
 
 
 def validate(call: Call) -> Answer:
     """Check the named plans, or all of them."""
-    repo = repository.discover(call.cwd)
-    level = call.text("level") or "normal"
-    names = call.words("plan")
-    chosen = [catalog.resolve(repo, name, cwd=call.cwd) for name in names]
-    limit = _limit(call, repo.root)
-    rows: list[Data] = []
-    issues: list[Data] = []
-    for file in chosen if names else catalog.plans(repo):
-        found, plan = _judge(repo, file, level, limit)
-        counts = {s: sum(issue["severity"] == s for issue in found) for s in _SEVERITIES}
-        issues += found[:MOST_FINDINGS]
-        rows.append(
-            {
-                "plan_path": file.key,
-                "valid": not counts["error"],
-                "errors": counts["error"],
-                "warnings": counts["warning"],
-                "infos": counts["info"],
-                "left_out": max(0, len(found) - MOST_FINDINGS),
-                "steps": len(plan.steps) if plan else None,
-            }
-        )
-    valid = all(row["valid"] for row in rows)
-    data = {"level": level, "valid": valid, "plans": rows}
+    from tugtool.workflow import plans
+
+    level: Any = call.text("level") or "normal"
+    repo, names = discover(call.cwd), call.words("plan")
+    how: Any = {"cwd": call.cwd, "max_bytes": call.number("max_bytes")}
+    data, issues = plans.validate(repo, names, level=level, **how)
 
     def text() -> str:
-        from tugtool.cli import render
+        from tugtool.cli.draw import canvas, tables
 
-        return render.findings(data, issues)
+        sound: set[str] = set()
+        if level == "normal" and not data["valid"]:
+            rows = plans.validate(repo, names, level="lenient", **how)[0]["plans"]
+            sound = {row["plan_path"] for row in rows if row["valid"]}
+        return canvas.drawn(tables.draw_findings, data, issues, sound)
 
-    return Answer(data, text, issues=issues, status=0 if valid else 1)
+    return Answer(data, text, issues=issues, status=0 if data["valid"] else 1)
 
 
 def list_plans(call: Call) -> Answer:
-    """List the plans, also those that cannot be read."""
-    repo = repository.discover(call.cwd)
-    limit = _limit(call, repo.root)
-    rows: list[Data] = []
-    issues: list[Data] = []
-    for file in catalog.plans(repo):
-        row: Data = {"plan_path": file.key, "slug": file.slug}
-        try:
-            plan = _parsed(catalog.inside(repo, file), limit)
-        except TugError as error:
-            issues.append({**error.issue(), "file": file.key})
-            reason = error.message.removeprefix(f"{file.key} ")
-            row |= {"title": None, "status": None, "counts": None, "error": reason}
-        else:
-            status = plan.metadata.get("status")
-            row |= {
-                "title": plan.title,
-                "status": status.text if status else None,
-                "counts": _counts(plan),
-                "error": None,
-            }
-        rows.append(row)
-    data = {"plans": rows}
+    """List the plans, unreadable ones too."""
+    from tugtool.workflow import overview
+
+    repo = discover(call.cwd)
+    data, issues = overview.list_plans(repo, max_bytes=call.number("max_bytes"))
 
     def text() -> str:
-        from tugtool.cli import render
+        from tugtool.cli.draw import canvas, tables
 
-        return render.plans(data)
+        return canvas.drawn(tables.draw_plans, data)
 
     return Answer(data, text, issues=issues)
 
@@ -90,192 +54,191 @@ def plan_new(call: Call) -> Answer:
     """Start a plan from the skeleton."""
     import time
 
-    from tugtool.plan import skeleton
+    from tugtool.workflow import plans
 
-    repo = repository.discover(call.cwd)
+    repo = discover(call.cwd)
     today = time.strftime("%Y-%m-%d")
-    file = skeleton.new(repo, call.text("slug") or "", title=call.text("title"), today=today)
-    next_command = f"tugcode validate {file.slug}"
-    data = {"plan_path": file.key, "file": file.path, "slug": file.slug, "next": next_command}
-    said = f"created {file.key}. Fill it in, then: {next_command}\n"
+    data = plans.new(repo, call.text("slug") or "", title=call.text("title"), today=today)
+    said = f"created {data['plan_path']}. Fill it in, then: {data['next']}\n"
     return Answer(data, lambda: said)
 
 
 def plan_show(call: Call) -> Answer:
-    """Show what the parser understood."""
-    file, plan = _one_plan(call)
-    anchor = (call.text("step") or "").removeprefix("#")
-    steps = plan.steps if not anchor else (_step(plan, anchor, file.key),)
-    data: Data = {
-        "plan_path": file.key,
-        "slug": file.slug,
-        "title": plan.title,
-        "purpose": _passage(plan.purpose),
-        "metadata": {field: value.text for field, value in plan.metadata.items()},
-        "lines": plan.line_count,
-        "counts": _counts(plan),
-        "decisions": [
-            {
-                "name": decision.name,
-                "kind": "question" if decision.is_question else "decision",
-                "title": decision.title,
-                "status": decision.status,
-                "anchor": decision.anchor,
-                "line": decision.line,
-            }
-            for decision in plan.decisions
-        ],
-        "steps": [_step_data(step) for step in steps],
-    }
-    issues = [_issue(each, file.key, "normal") for each in plan.diagnostics]
+    """Show a plan as the parser reads it."""
+    from tugtool.workflow import overview
+
+    anchor = call.anchor()
+    data, issues = overview.show_plan(
+        discover(call.cwd),
+        call.text("plan"),
+        cwd=call.cwd,
+        step=anchor or None,
+        max_bytes=call.number("max_bytes"),
+    )
 
     def text() -> str:
-        from tugtool.cli import render
+        from tugtool.cli.draw import canvas, tables
 
-        return render.step(data) if anchor else render.plan(data, issues)
+        if anchor:
+            return canvas.drawn(tables.draw_step, data)
+        return canvas.drawn(tables.draw_plan, data, issues)
 
     return Answer(data, text, issues=issues)
 
 
 def plan_graph(call: Call) -> Answer:
     """Show waves, widest wave and critical path."""
-    file, plan = _one_plan(call)
-    found = issues_of(plan, file.key, "lenient")
-    if found:
-        raise PlanInvalid(file.key, diagnostics=found)
-    made = graph.build(plan)
+    from tugtool.workflow import overview
+
     shape = call.text("format") or "text"
-    data: Data = {
-        "plan_path": file.key,
-        "waves": [list(wave) for wave in made.waves],
-        "widest_wave": {"wave": made.widest + 1, "steps": len(made.waves[made.widest])},
-        "critical_path": list(made.critical_path),
-        "steps": [
-            {
-                "anchor": step.anchor,
-                "title": step.title,
-                "line": step.line,
-                "needs": list(made.needs[step.anchor]),
-                "substeps": len(step.substeps),
-                "verification_only": step.verification_only,
-            }
-            for step in made.steps
-        ],
-    }
-
-    def text() -> str:
-        from tugtool.cli import diagram
-
-        return diagram.draw(data, shape)
+    data = overview.plan_graph(
+        discover(call.cwd),
+        call.text("plan"),
+        cwd=call.cwd,
+        max_bytes=call.number("max_bytes"),
+    )
 
     if call.json and shape in ("mermaid", "dot"):
-        data["diagram"] = text()
-    return Answer(data, text)
+        data["diagram"] = draw(data, shape)
+    return Answer(data, lambda: draw(data, shape))
 
 
-_SEVERITIES = ("error", "warning", "info")
+_PLAN = Argument(
+    "[plan]",
+    "a path, a file name, a slug, or the beginning of one; may be left out where there is only one",
+)
+_MAX_BYTES = Option(
+    "--max-bytes N",
+    "accept plan files up to N bytes (default: plan.max_bytes of the configuration)",
+)
 
-#: Of one plan; nobody mends more at once, and a plan can hold half a million mistakes.
-MOST_FINDINGS = 1000
-
-
-def _one_plan(call: Call) -> tuple[PlanFile, Plan]:
-    repo = repository.discover(call.cwd)
-    name = call.text("plan")
-    file = catalog.only(repo) if name is None else catalog.resolve(repo, name, cwd=call.cwd)
-    return file, _parsed(file, _limit(call, repo.root))
-
-
-def _parsed(file: PlanFile, limit: int) -> Plan:
-    text = catalog.text(file, max_bytes=limit)
-    if not text.strip():
-        raise Unreadable(file.key, "is empty", hint="tugcode plan new SLUG")
-    return parser.parse(text)
-
-
-def _limit(call: Call, root: str) -> int:
-    return call.number("max_bytes") or config.load(root).number("plan.max_bytes")
-
-
-def issues_of(plan: Plan, file: str, level: str) -> list[Data]:
-    """What the rules say about a plan, as entries of `issues`."""
-    return [_issue(each, file, level) for each in rules.check(plan, level)]
-
-
-def _judge(
-    repo: Repository, file: PlanFile, level: str, limit: int
-) -> tuple[list[Data], Plan | None]:
-    try:
-        plan = parser.parse(catalog.text(catalog.inside(repo, file), max_bytes=limit))
-    except TugError as error:
-        return [{**error.issue(), "file": file.key}], None
-    return issues_of(plan, file.key, level), plan
-
-
-def _issue(diagnostic: Diagnostic, file: str, level: str) -> Data:
-    issue: Data = {
-        "code": diagnostic.code,
-        "severity": rules.severity(diagnostic.code, level),
-        "message": diagnostic.message,
-        "file": file,
-        "line": diagnostic.line,
-    }
-    if diagnostic.suggestion:
-        issue["hint"] = diagnostic.suggestion
-    if diagnostic.anchor is not None:
-        issue["anchor"] = diagnostic.anchor
-    return issue
-
-
-def _counts(plan: Plan) -> Data:
-    every = list(plan.every_step())
-    kinds = [item.kind for step in every for item in step.items]
-    return {
-        "steps": len(plan.steps),
-        "substeps": len(every) - len(plan.steps),
-        **{kind: kinds.count(kind) for kind in KINDS},
-        "dependencies": sum(len(step.needs) for step in every),
-    }
-
-
-def _passage(passage: Passage | None) -> str | None:
-    return passage.text if passage else None
-
-
-def _step_data(step: Step) -> Data:
-    return {
-        "anchor": step.anchor,
-        "number": step.number,
-        "title": step.title,
-        "line": step.line,
-        "step_index": step.step_index,
-        "parent": step.parent,
-        "needs": [{"anchor": need.anchor, "line": need.line} for need in step.needs],
-        "depends_on": _passage(step.depends_on),
-        "commit": _passage(step.commit),
-        "references": _passage(step.references),
-        "artifacts": _passage(step.artifacts),
-        "rollback": _passage(step.rollback),
-        "verification_only": step.verification_only,
-        "items": [
-            {
-                "kind": item.kind,
-                "ordinal": item.ordinal,
-                "text": item.text,
-                "line": item.line,
-                "ticked": item.ticked,
-            }
-            for item in step.items
-        ],
-        "substeps": [_step_data(substep) for substep in step.substeps],
-    }
+COMMANDS = (
+    Command(
+        "validate",
+        validate,
+        """\
+Without PLAN, checks all plans. `lenient` reports only errors that would break the execution,
+`normal` reports everything, and `strict` makes warnings errors. Exit status 1 if there is an
+error.""",
+        (
+            Argument("[plan...]", "plans to check"),
+            Option(
+                "--level LEVEL",
+                "how strict the check is (default: normal)",
+                choices=("lenient", "normal", "strict"),
+            ),
+            _MAX_BYTES,
+        ),
+        examples="""\
+tugcode validate  # all plans, at the normal level
+tugcode validate parser --level strict  # one plan, warnings are errors
+tugcode validate --json  # for a program: every finding with its line""",
+    ),
+    Command(
+        "list",
+        list_plans,
+        """\
+Shows each plan with its slug, title, status, and numbers of steps and checklist items. An
+unreadable plan is listed with the reason.""",
+        (_MAX_BYTES,),
+        examples="""\
+tugcode list  # all plans
+tugcode list --json  # the same for a program""",
+    ),
+    Command(
+        "plan new",
+        plan_new,
+        """\
+Writes .tugtool/tugplan-SLUG.md in the current worktree, from .tugtool/tugplan-skeleton.md
+if the repository has one and from the built-in skeleton otherwise. Never overwrites.""",
+        (
+            Argument("slug", "lower-case letters, digits and hyphens, e.g. parser-rewrite"),
+            Option("--title TITLE", "put this title in"),
+        ),
+        examples="""\
+tugcode plan new parser-rewrite  # a new plan for you to fill in
+tugcode plan new login --title "Log in with a passkey"  # with its title""",
+    ),
+    Command(
+        "plan show",
+        plan_show,
+        """\
+Shows title, metadata, decisions, and every step with its dependencies, substeps and checklist
+items, each with its line. If something is missing here, Tugtool does not know it.""",
+        (_PLAN, Option("--step ANCHOR", "only this step, with its full texts"), _MAX_BYTES),
+        examples="""\
+tugcode plan show parser  # the whole plan
+tugcode plan show parser --step step-3  # one step in full
+tugcode plan show parser --json  # all of it as data""",
+    ),
+    Command(
+        "plan graph",
+        plan_graph,
+        """\
+A wave is the steps that can run at the same time once the wave before is done; the widest wave
+is the number of workers that can be at work at once; the critical path is the longest chain.
+Substeps count with their step. A plan with an unknown dependency or a cycle is refused with the
+diagnostics of `tugcode validate`.""",
+        (
+            _PLAN,
+            Option(
+                "--format FORMAT",
+                "the format (default: text)",
+                choices=("text", "mermaid", "dot", "json"),
+            ),
+            _MAX_BYTES,
+        ),
+        examples="""\
+tugcode plan graph parser  # waves and critical path
+tugcode plan graph parser --format mermaid  # for a Markdown page
+tugcode plan graph parser --format dot | dot -Tsvg > plan.svg  # a picture""",
+    ),
+)
 
 
-def _step(plan: Plan, anchor: str, key: str) -> Step:
-    known = {step.anchor: step for step in plan.every_step()}
-    if anchor in known:
-        return known[anchor]
-    from tugtool import nearest
+_LONGEST_TITLE = 60
 
-    close = nearest.names(anchor, known) or nearest.names(f"step-{anchor}", known)
-    raise NoSuchStep(anchor, plan=key, close=close)
+
+def draw(data: Mapping[str, Any], shape: str) -> str:
+    """The graph in one of the formats text, mermaid, dot, json."""
+    if shape == "json":
+        return text.encode(data) + "\n"
+    if shape == "text":
+        from tugtool.cli.draw import canvas, tables
+
+        return canvas.drawn(tables.draw_graph, data)
+    lines = _mermaid(data) if shape == "mermaid" else _dot(data)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _mermaid(data: Mapping[str, Any]) -> Iterator[str]:
+    yield "flowchart TD"
+    critical = data["critical_path"]
+    # An anchor may be a keyword of mermaid; n0, n1 ... are safe.
+    names = {step["anchor"]: f"n{index}" for index, step in enumerate(data["steps"])}
+    for step in data["steps"]:
+        title = output.clean(f"{step['anchor']}: {step['title']}", _LONGEST_TITLE)
+        # Mermaid reads #...; as an entity, and HTML and Markdown as markup.
+        safe = (c if c.isalnum() or c in " .,:-_()/" else f"#{ord(c)};" for c in title)
+        yield f'  {names[step["anchor"]]}["{"".join(safe)}"]'
+    for step in data["steps"]:
+        for need in step["needs"]:
+            yield f"  {names[need]} --> {names[step['anchor']]}"
+    yield "  classDef critical stroke-width:3px"
+    yield f"  class {','.join(names[anchor] for anchor in critical)} critical"
+
+
+def _dot(data: Mapping[str, Any]) -> Iterator[str]:
+    yield "digraph plan {"
+    yield "  rankdir=TB;"
+    yield "  node [shape=box, style=rounded];"
+    critical = set(data["critical_path"])
+    for step in data["steps"]:
+        label = output.clean(f"{step['anchor']}: {step['title']}", _LONGEST_TITLE)
+        label = label.replace("\\", "\\\\").replace('"', '\\"')
+        wide = ", penwidth=3" if step["anchor"] in critical else ""
+        yield f'  "{step["anchor"]}" [label="{label}"{wide}];'
+    for step in data["steps"]:
+        for need in step["needs"]:
+            yield f'  "{need}" -> "{step["anchor"]}";'
+    yield "}"

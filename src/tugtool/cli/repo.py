@@ -1,99 +1,69 @@
-"""Commands about the repository and the installation: init, config, version."""
+"""init, status, doctor, config, version."""
 
 from __future__ import annotations
 
-import os
 import sys
 
-from tugtool import __version__, config, git, repository
+from tugtool import __version__
 from tugtool.cli import output
 from tugtool.cli.output import Answer, clean
-from tugtool.errors import NotInitialised, TugError
+from tugtool.cli.parse import Call, Command, Option
+from tugtool.git import discover
+from tugtool.system import config
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Iterator
 
-    from tugtool.cli.parse import Call
-    from tugtool.repository import Repository
-
-    Data = dict[str, Any]
+    from tugtool.cli.draw.canvas import Canvas
+    from tugtool.git import Repository
+    from tugtool.schemas import Doctor, DoctorCheckFinding, InitClaude
 
 
 def init(call: Call) -> Answer:
-    """Prepare a repository, or check that it is prepared."""
-    from tugtool import init as operation
+    """Set up a repository, or check that it is set up."""
+    from tugtool.workflow import plans as operation
 
-    repo = repository.discover(call.cwd)
-    check = call.flag("check")
-    # A person's file first: it is what may not be as it must, and then nothing is made.
-    added = _rules(repo, check=check) if _wants_rules(call, repo) else None
-    changed = [added["file"]] if added and _any(added) else []
-    try:
-        report = operation.init(repo, check=check)
-    except TugError as error:
-        if changed and not check:
-            error.message += f"; {changed[0]} has been written already"
-        raise
-    missing = [name for name, was_missing in report.items() if was_missing]
-    if check and (missing or changed):
-        command = "tugcode init --claude" if changed else "tugcode init"
-        raise NotInitialised(repo.root, missing=[*missing, *changed], command=command)
-    data = {
-        "root": repo.root,
-        "created": missing,
-        "kept": [name for name in report if name not in missing],
-        "claude": added,
-        "next": "tugcode plan new SLUG",
-    }
+    repo = discover(call.cwd)
+    claude = _wants_rules(call, repo)
+    data, parts = operation.set_up(repo, check=call.flag("check"), claude=claude)
 
     def text() -> str:
-        lines = [f"{'created' if name in missing else 'kept   '}  {name}" for name in report]
-        lines += [] if added is None else _told(added)
-        state = "is set up" if not missing else "is ready"
-        lines += [f"{clean(repo.root)} {state}. Next: tugcode plan new SLUG"]
+        created, added = data["created"], data["claude"]
+        lines = [f"{'created' if name in created else 'kept   '}  {name}" for name in parts]
+        lines += [] if added is None else _check_lines(added)
+        state = "is set up" if not created else "is ready"
+        lines += [f"{clean(repo.root)} {state}. Next: {data['next']}"]
         return "\n".join(lines) + "\n"
 
     return Answer(data, text)
 
 
-def _rules(repo: Repository, *, check: bool) -> Data:
-    from tugtool import client_rules
-
-    added = client_rules.init(repo, check=check)
-    return {"file": client_rules.FILE, "created": added.created, **added.rules}
-
-
-def _any(added: Data) -> bool:
-    return bool(added["allow"] or added["deny"])
-
-
-def _told(added: Data) -> list[str]:
-    if not _any(added):
+def _check_lines(added: InitClaude) -> list[str]:
+    if not (added["allow"] or added["deny"]):
         return [f"kept     {added['file']}"]
     first = f"{'created' if added['created'] else 'added to'} {added['file']}:"
-    return [first, *(f"  {kind} {rule}" for kind in ("allow", "deny") for rule in added[kind])]
+    rules = [f"  allow {rule}" for rule in added["allow"]]
+    return [first, *rules, *(f"  deny {rule}" for rule in added["deny"])]
 
 
 def _wants_rules(call: Call, repo: Repository) -> bool:
-    """Whether rules for Claude Code are asked for, or a person says yes to them."""
+    """True if --claude was given or the user agrees to rules for Claude Code."""
     if call.flag("claude"):
         return True
-    streams = (sys.stdin, sys.stdout, sys.stderr)
-    person = all(stream is not None and stream.isatty() for stream in streams)
+    person = output.on_terminal(sys.stdin, sys.stdout, sys.stderr)
     if call.json or call.flag("check") or not person:
         return False
-    if not os.path.isdir(os.path.join(repo.root, ".claude")) or not _any(_rules(repo, check=True)):
+    from tugtool.agents import plugin
+
+    if not plugin.would_add(repo.root):
         return False
-    output.mention(
-        "Let Claude Code run tugcode here without asking (.claude/settings.json)? [y/N] "
-    )
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return output.agreed("Let Claude Code run tugcode here without asking (.claude/settings.json)?")
 
 
 def show_config(call: Call) -> Answer:
-    """Show every setting, its value and where it comes from."""
-    repo = repository.discover(call.cwd)
+    """Show every setting, its value and its source."""
+    repo = discover(call.cwd)
     settings = config.load(repo.root)
     rows: list[dict[str, object]] = [
         {
@@ -103,13 +73,23 @@ def show_config(call: Call) -> Answer:
             "default": setting.default,
             "meaning": setting.meaning,
         }
-        for key, setting in config.SETTINGS.items()
+        for key, setting in config.all_settings().items()
     ]
     rows += settings.agent_rows()
+    _add_variable(rows)
 
     def text() -> str:
-        # What a table of an agent says is a person's text, and may be long.
-        shown = [(row["key"], clean(_in_words(row["value"])), row["source"]) for row in rows]
+        # Values in the table of an agent are user text and may be long.
+        shown = []
+        for row in rows:
+            value = row["value"]
+            if isinstance(value, list | tuple):
+                # Separate several commands like a shell.
+                parts = (" ".join(e) + ";" if isinstance(e, list) else str(e) for e in value)
+                value = " ".join(parts) or "-"
+            if isinstance(value, bool):
+                value = config.format_settings(value)
+            shown.append((row["key"], clean(str(value)), row["source"]))
         widths = [max(len(str(line[column])) for line in shown) for column in (0, 1)]
         width = min(widths[1], 40)
         lines = [f"{key:<{widths[0]}} {value:<{width}} {source}" for key, value, source in shown]
@@ -118,31 +98,213 @@ def show_config(call: Call) -> Answer:
     return Answer({"file": settings.file, "settings": rows}, text)
 
 
-def _in_words(value: object) -> str:
-    if not isinstance(value, list | tuple):
-        return str(value)
-    return " ".join(map(str, value)) if value else "-"
+def _add_variable(rows: list[dict[str, object]]) -> None:
+    """Add the address of the state from the environment, without its password."""
+    url = config.variable("TUGCODE_STATE_URL")
+    if url is not None:
+        from tugtool.system import agent_config
+
+        (row,) = (each for each in rows if each["key"] == "state.url")
+        row.update(value=agent_config.without_password(url), source="TUGCODE_STATE_URL")
 
 
 def version(call: Call) -> Answer:
     """Show the versions of Tugtool, Python, SQLite and git."""
-    from tugtool.store import linked
+    from tugtool.git import command as git
+    from tugtool.store.sqlite import file
 
     python = ".".join(map(str, sys.version_info[:3]))
-    faulty = linked.has_wal_reset_bug()
     data = {
         "tugtool": __version__,
         "python": python,
-        "sqlite": linked.VERSION,
-        "sqlite_wal_reset_bug": faulty,
+        "sqlite": file.VERSION,
+        "sqlite_wal_reset_bug": file.has_wal_reset_bug(),
         "git": git.version(),
     }
 
     def text() -> str:
-        note = " (has the WAL-reset bug; Tugtool's lock keeps clear of it)" if faulty else ""
         return (
-            f"tugtool {__version__}\npython  {python}\nsqlite  {linked.VERSION}{note}\n"
+            f"tugtool {__version__}\npython  {python}\nsqlite  {file.VERSION}\n"
             f"git     {data['git'] or 'not found'}\n"
         )
 
     return Answer(data, text)
+
+
+#: The most findings of one check in text; JSON has all.
+MOST_SHOWN = 10
+
+
+def doctor(call: Call) -> Answer:
+    """Run every check, and with --fix the repairs."""
+    from tugtool.workflow.doctor import checks
+
+    repo = discover(call.cwd)
+    data, issues = checks.diagnose(repo, cwd=call.cwd, fix=call.flag("fix"))
+    status = 0 if data["healthy"] else 1
+
+    def text() -> str:
+        from tugtool.cli.draw import canvas as canvases
+
+        canvas = canvases.for_output()
+        draw_doctor(canvas, data, repo.root, every=call.flag("all"))
+        return canvas.text()
+
+    return Answer(data, text, issues=issues, status=status)
+
+
+#: Severity of a finding -> its sign and its style.
+_FINDINGS = {
+    "error": ("!", "bold wrong"),
+    "warning": ("!", "bold you"),
+    "fixed": ("✓", "bold done"),
+    "note": (" ", "dim"),
+}
+
+
+def draw_doctor(canvas: Canvas, data: Doctor, root: str, *, every: bool) -> None:
+    """The findings; with `every` also the notes and the checks that passed."""
+    for check in data["checks"]:
+        found = [each for each in check["findings"] if every or each["severity"] != "note"]
+        shown = found if every else found[:MOST_SHOWN]
+        hints = [*(each["hint"] for each in shown[1:]), None]
+        for each, following in zip(shown, hints, strict=False):
+            # Print the same advice only once.
+            _finding(canvas, check["name"], each, root, hint=each["hint"] != following)
+        if len(found) > len(shown):
+            more = f"  {check['name']}: and {len(found) - len(shown)} more (--all lists them)"
+            canvas.write(("dim", more))
+        if every and not found:
+            style, sign = canvas.sign("waits" if check["reason"] else "completed")
+            skipped = f"  not made: {check['reason']}" if check["reason"] else ""
+            canvas.write((style, f"{sign} "), ("", check["name"]), ("dim", skipped), hang=2)
+    _verdict(canvas, data, every=every)
+
+
+def _finding(
+    canvas: Canvas, name: str, finding: DoctorCheckFinding, root: str, *, hint: bool
+) -> None:
+    from tugtool.cli.draw import canvas as canvases
+
+    kind = "fixed" if finding["fixed"] else finding["severity"]
+    sign, style = _FINDINGS[kind]
+    sign = canvas.glyphs.completed if kind == "fixed" else sign
+    message = canvases.by_slug(canvases.in_local_time(finding["message"]))
+    message = message.replace(f"{root}/", "")
+    canvas.write((style, f"{sign} {kind} {name}"), ("", f": {canvas.said(message)}"), hang=4)
+    if finding["outcome"]:
+        canvas.write(("", f"    {canvas.said(finding['outcome'])}"), hang=4)
+    if finding["hint"] and hint and not finding["fixed"]:
+        command = canvas.said(canvases.by_slug(finding["hint"]))
+        canvas.write(("dim", "    next: "), ("bold", command), hang=6)
+
+
+def _verdict(canvas: Canvas, data: Doctor, *, every: bool) -> None:
+    made, skipped = len(data["checks"]), data["counts"]["skipped"]
+    facts = [f"{made} checks"]
+    if skipped:
+        reasons = sorted({check["reason"] for check in data["checks"] if check["reason"]})
+        facts = [f"{made - skipped} of {made} checks made", f"skipped: {'; '.join(reasons)}"]
+    facts += _found(data)
+    notes = sum(each["severity"] == "note" for c in data["checks"] for each in c["findings"])
+    if notes and not every:
+        facts.append(f"{notes} note{'s' * (notes > 1)} (--all)")
+    versions = data["versions"]
+    facts += [f"SQLite {versions['sqlite']}", f"git {versions['git'] or 'not found'}"]
+    well = ("bold done", "all is well") if data["healthy"] else ("bold wrong", "not healthy")
+    canvas.facts(*(("", canvas.said(fact)) for fact in facts), lead=[well, ("", ": ")])
+
+
+def _found(data: Doctor) -> Iterator[str]:
+    """The number of findings, not of checks."""
+    findings = [each for check in data["checks"] for each in check["findings"]]
+    kinds = ["fixed" if each["fixed"] else each["severity"] for each in findings]
+    for kind in ("error", "warning", "fixed"):
+        count = kinds.count(kind)
+        if count:
+            yield f"{count} {kind}{'' if count == 1 or kind == 'fixed' else 's'}"
+
+
+def status(call: Call) -> Answer:
+    """Show every plan, its progress, claims and worktrees, and what waits for you."""
+    from tugtool.workflow import overview
+
+    space = call.workspace()
+    data = overview.status(space, archived=call.flag("all"))
+
+    def text() -> str:
+        from tugtool.cli.draw import status
+
+        return status.draw_status(data)
+
+    return Answer(data, text, issues=overview.hidden(space.repo, data["plans"]))
+
+
+COMMANDS = (
+    Command(
+        "init",
+        init,
+        """\
+Makes .tugtool/ with its ignore rules and the skeleton of a plan, and tells git to ignore
+the state and the linked worktrees on every branch. Run it as often as you like: it keeps
+existing files, also those that you have changed. Works before the first commit, and from a
+linked worktree too; the files are made in the main one.
+
+--claude also adds rules to .claude/settings.json: Claude Code may run tugcode without asking,
+and may never edit the state or the log. The other contents of that file stay. On a terminal,
+`tugcode init` offers this if there is a .claude/.""",
+        (
+            Option("--check", "change nothing; exit 1 if anything is missing"),
+            Option("--claude", "also write permission rules for Claude Code"),
+        ),
+        examples="""\
+tugcode init  # set up the repository of the current directory
+tugcode init --claude  # and let Claude Code run tugcode
+tugcode init --check  # in CI: is it set up?""",
+    ),
+    Command(
+        "config",
+        show_config,
+        "Settings are in .tugtool/config.toml of the main worktree; all are optional.",
+        examples="""\
+tugcode config  # every setting, its value and its source
+tugcode config --json  # the same for a program""",
+    ),
+    Command(
+        "version",
+        version,
+        "Shows Tugtool, Python, the linked SQLite and git, for a bug report.",
+        examples="""\
+tugcode version  # four lines
+tugcode --version  # the same""",
+    ),
+    Command(
+        "doctor",
+        doctor,
+        """\
+Checks the set-up and ignore rules, the database, plans, claims, unsaved work, interrupted
+commands, worktrees and branches, the log, and the machine; docs/reference/doctor.md lists every
+check. Changes nothing; --fix makes the repairs that can do no harm. Exit status 1 if there is
+anything to look at.""",
+        (
+            Option("--fix", "make the repairs that can do no harm"),
+            Option("--all", "show every check, also those that found nothing"),
+        ),
+        examples="""\
+tugcode doctor  # are there problems?
+tugcode doctor --fix  # repair what is safe
+tugcode doctor --json  # every check, for a program""",
+    ),
+    Command(
+        "status",
+        status,
+        """\
+Shows every plan with its progress, its workers and stale claims, the worktrees, and what waits
+for you, each with the command to look at it. For a plan without a state, the boxes in its text
+count. `tugcode show PLAN` shows more of one plan.""",
+        (Option("--all", "show archived plans too"),),
+        examples="""\
+tugcode status  # on one screen
+tugcode status --json  # the same for a program""",
+    ),
+)

@@ -1,49 +1,112 @@
-"""Keeping the record: state archive, prune, export, import."""
+"""report; state archive, move, prune, export, import, reconcile."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from tugtool import files, state
-from tugtool.cli.output import Answer, Stream, clean
-from tugtool.cli.place import Place, said
-from tugtool.errors import Unwritable, Usage
-from tugtool.state_errors import PlanNotInitialised
+from tugtool import state
+from tugtool.cli import output
+from tugtool.cli.output import Answer, Stream, answer, clean
+from tugtool.cli.parse import ANY_PLAN, EVERY_PLAN, WORKTREE, Argument, Call, Command, Option
+from tugtool.errors import Unwritable, Usage, plan_argument
+from tugtool.errors.state import PlanNotInitialised
+from tugtool.system import files, text
+from tugtool.system.text import many
+from tugtool.workflow import records
+from tugtool.workflow.merge import reconcile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import BinaryIO
+    from typing import Any
 
-    from tugtool.cli.parse import Call
+    from tugtool.schemas import Report, StatePrune, StateReconcile
 
-    Data = dict[str, object]
 
-#: Lines are few bytes, and each write costs a call of the system.
+#: Lines are short, and each write costs a system call.
 AT_ONCE_BYTES = 1 << 16
 
 
 def state_archive(call: Call) -> Answer:
-    """Put a plan away, or bring it back."""
-    place = Place(call)
+    """Archive a plan, or bring it back."""
+    space = call.workspace()
     undo = call.flag("undo")
-    data = state.archive(place.store, place.plan(), undo=undo, actor=place.owner)
+    data = state.archive(space.store, space.plan(call.text("plan")), undo=undo, actor=space.owner)
     again = "again" if data["changed"] else "as it was"
     before = "" if data["changed"] else " already"
     word = f"is {data['plan_status']} {again}" if undo else f"is archived{before}"
-    return said(data, f"{data['plan_path']} {word}")
+    return answer(data, f"{data['plan_path']} {word}")
+
+
+def state_move(call: Call) -> Answer:
+    """Move the record of a plan to the new name of its file."""
+    space = call.workspace()
+    data = records.move(space, call.text("plan") or "", call.text("to") or "")
+    word = f"is {data['plan_path']} now" if data["changed"] else "has that name already"
+    look = f"; its text has changed too: tugcode diff {plan_argument(data['plan_path'])}"
+    said = f"{data['moved_from']} {word}{look if data['drift'] else ''}"
+    return Answer(data, lambda: output.lines([said]), after=space.back_up)
 
 
 def state_export(call: Call) -> Answer | Stream:
-    """Write the state down as JSON lines."""
-    place = Place(call)
-    named = call.text("plan") is not None
-    if not place.store.exists():
-        raise PlanNotInitialised(place.plan() if named else None)
-    lines = state.export(place.store, place.plan() if named else None)
+    """Write the state as JSON lines."""
+    space = call.workspace()
+    plan = space.plan_or_all(call.text("plan"))
+    if not space.store.exists():
+        raise PlanNotInitialised(None)
+    lines = state.export(space.store, plan)
     output = call.text("output")
     return Stream(_together(lines)) if output is None else _to_file(call, output, lines)
+
+
+#: The formats of a report, by the ending of the file.
+FORMATS = ("text", "md", "html", "json")
+_ENDINGS = {".txt": "text", ".md": "md", ".html": "html", ".htm": "html", ".json": "json"}
+#: The width of a text in a file.
+_FILE_WIDTH = 80
+
+
+def report(call: Call) -> Answer:
+    """Report on a plan, on standard output or in a new file."""
+    from tugtool.workflow import report as reports
+
+    output = call.text("output")
+    format = call.text("format") or _ENDINGS.get(os.path.splitext(output or "")[1], "text")
+    if call.json and call.text("format") not in (None, "json") and output is None:
+        problem = f"--json prints the data; --format {format} goes with --output FILE then"
+        raise Usage(problem, command="report")
+    space = call.workspace()
+    name = call.text("plan")
+    latest = reports.latest_done(space) if name is None else None
+    data = reports.gather(space, latest or space.plan(name))
+    root = space.repo.root
+    if output is None:
+        return Answer(data, lambda: render(data, format, root=root))
+    path = os.path.join(call.cwd, output)
+    whole = render(data, format, root=root, width=_FILE_WIDTH).encode(errors="replace")
+    if not output or not files.create(path, [whole]):
+        raise Unwritable(output or '""', reason="something is there already, and stays")
+    written: Any = {**data, "written_to": path}
+    return answer(written, f"wrote the report of {data['slug']} to {output}")
+
+
+def render(data: Report, format: str, *, root: str, width: int | None = None) -> str:
+    """The report in one of the formats; text for standard output or a given width."""
+    if format == "json":
+        return text.encode(data) + "\n"
+    from tugtool.cli.draw import canvas as canvases
+    from tugtool.cli.draw import document
+    from tugtool.cli.draw.report import Story
+
+    story = Story(data, root=root, brief=format == "text", titled=format == "html")
+    if format == "md":
+        return document.write_markdown(story.document())
+    if format == "html":
+        return document.write_html(story.document())
+    canvas = canvases.for_output() if width is None else canvases.Canvas(width)
+    document.write_text(canvas, story.document())
+    return canvas.text()
 
 
 def _to_file(call: Call, output: str, lines: Iterator[str]) -> Answer:
@@ -59,9 +122,9 @@ def _to_file(call: Call, output: str, lines: Iterator[str]) -> Answer:
     if not output or not files.create(path, counted()):
         raise Unwritable(output or '""', reason="something is there already, and stays")
     files.sync_directory(os.path.dirname(path))
-    # Neither the first line nor the last is a row.
+    # The first and the last line are not rows.
     data = {"exported_to": path, "rows": count - 2}
-    return said(data, f"exported {data['rows']} rows to {output}")
+    return answer(data, f"exported {data['rows']} rows to {output}")
 
 
 def _together(lines: Iterable[str]) -> Iterator[str]:
@@ -77,61 +140,196 @@ def _together(lines: Iterable[str]) -> Iterator[str]:
 
 
 def state_import(call: Call) -> Answer:
-    """Take what was exported."""
-    from tugtool import init as setup
-
-    place = Place(call)
+    """Read an export into the state."""
+    space = call.workspace()
     given = call.text("file")
-    if given is None and (sys.stdin is None or sys.stdin.isatty()):
-        raise Usage("nothing to import: name a FILE, or pipe one in", command="state import")
-    name = "standard input" if given is None else given
-    # A copy: what is found sound must be what is taken, whoever writes to the file meanwhile.
-    directory = os.path.join(place.repo.common_dir, "tugtool")
-    with _copied(call, given, directory, name) as copy:
-        setup.ignore_state(place.repo)
-        data = state.import_(place.store, copy, name=name)
-    plans = data["plans"]
-    assert isinstance(plans, list)
-    text = "".join(f"imported {clean(plan)}\n" for plan in plans) or "nothing\n"
-    return place.backed_up(said(data, lambda: text))
-
-
-def _copied(call: Call, given: str | None, directory: str, name: str) -> BinaryIO:
     if given is None:
-        return files.spooled(sys.stdin.buffer, directory, name=name)
-    with files.opened(os.path.join(call.cwd, given), name=name) as file:
-        return files.spooled(file, directory, name=name)
+        if sys.stdin is None or sys.stdin.isatty():
+            raise Usage("nothing to import: name a FILE, or pipe one in", command="state import")
+        data = records.import_(space, sys.stdin.buffer, name="standard input")
+    else:
+        with files.opened(os.path.join(call.cwd, given), name=given) as file:
+            data = records.import_(space, file, name=given)
+    text = "".join(f"imported {clean(plan)}\n" for plan in data["plans"]) or "nothing\n"
+    return answer(data, lambda: text, after=space.back_up)
 
 
 def state_prune(call: Call) -> Answer:
-    """Drop records that nobody needs any more."""
-    from tugtool import presence
-
-    place = Place(call)
-    if not place.store.exists():
-        data: Data = {"pruned": [], "kept": [], "exported_to": None}
-        data["dry_run"] = call.flag("dry_run")
-    else:
-        data = state.prune(
-            place.store,
-            where=lambda keys: presence.where(place.repo, keys),
-            directory=os.path.join(place.repo.common_dir, "tugtool"),
-            done=call.flag("done"),
-            dry_run=call.flag("dry_run"),
-        )
-    return Answer(data, lambda: "".join(f"{clean(line)}\n" for line in _told(data)))
+    """Drop the records of plans without a file."""
+    data = records.prune(call.workspace(), done=call.flag("done"), dry_run=call.flag("dry_run"))
+    return Answer(data, lambda: output.lines(_format_prune(data)))
 
 
-def _told(data: Data) -> Iterator[str]:
-    pruned, kept = data["pruned"], data["kept"]
-    assert isinstance(pruned, list)
-    assert isinstance(kept, list)
+def _format_prune(data: StatePrune) -> Iterator[str]:
     word = "would prune" if data["dry_run"] else "pruned"
-    for each in pruned:
+    for each in data["pruned"]:
         yield f"{word} {each['plan_path']}: {each['reason']}"
-    for each in kept:
+    for each in data["kept"]:
         yield f"kept {each['plan_path']}: {each['reason']}"
     if data["exported_to"]:
-        yield f"what was pruned is in {data['exported_to']}; tugcode state import takes it back"
-    if not pruned and not kept:
+        yield f"what was pruned is in {data['exported_to']}; tugcode import takes it back"
+    if not data["pruned"] and not data["kept"]:
         yield "no plan has a state"
+
+
+#: The most entries in text; JSON has all.
+MOST_SHOWN = 20
+
+
+def state_reconcile(call: Call) -> Answer:
+    """Complete the steps whose commits git has."""
+    space = call.workspace()
+    data = reconcile.reconcile(
+        space.repo,
+        space.store,
+        space.plan(call.text("plan")),
+        force=call.flag("force"),
+        dry_run=call.flag("dry_run"),
+        actor=space.owner,
+    )
+    after = None if data["dry_run"] else space.back_up
+    return Answer(data, lambda: output.lines(_lines(data)), after=after)
+
+
+def _lines(data: StateReconcile) -> list[str]:
+    would = "would be " if data["dry_run"] else ""
+    done = [
+        f"  {each['step_anchor']}: {each['commit_hash']} (was {each['was']})"
+        for each in data["reconciled"]
+    ]
+    kept = [
+        f"  {each['step_anchor']}: recorded {each['db_hash']}, git has {each['git_hash']}"
+        for each in data["skipped_mismatches"]
+    ]
+    passed = [
+        f"  {each['commit_hash'][:12]} {each['step_anchor'] or '-'}: {each['detail']}"
+        for each in data["ignored"]
+    ]
+    read, steps = data["commits_read"], data["reconciled_count"]
+    head = f"{data['plan_path']}: {many(read, 'commit')} read"
+    return [
+        f"{head}, {many(steps, 'step')} {would}reconciled",
+        *_first_lines(done),
+        *([f"{data['skipped_count']} kept as recorded", *_first_lines(kept)] if kept else []),
+        *([f"{len(passed)} passed over", *_first_lines(passed)] if passed else []),
+    ]
+
+
+def _first_lines(lines: list[str]) -> list[str]:
+    rest = len(lines) - MOST_SHOWN
+    return [*lines[:MOST_SHOWN], *([f"  and {rest} more (--json lists all)"] if rest > 0 else [])]
+
+
+COMMANDS = (
+    Command(
+        "report",
+        report,
+        """\
+Shows the purpose and the result of each step; the proof of each checkpoint; deferred items and
+their judgement; failures and repairs; what waits for you; a timeline. It reads only the record,
+at one moment, and works for a plan that is active, done, merged or archived. The first three
+lines say whether it is done, how much is proved, and what waits. `text` is for a terminal, `md`
+for a pull request, `html` is one file without scripts, `json` is the data; --json puts the data
+into the envelope. Changes nothing.""",
+        (
+            ANY_PLAN,
+            Option(
+                "--format FORMAT",
+                "text, md, html or json (default: by the ending of --output, else text)",
+                choices=FORMATS,
+            ),
+            Option("--output FILE", "write to a new file instead"),
+            WORKTREE,
+        ),
+        examples="""\
+tugcode report parser  # for the terminal
+tugcode report parser --format md | gh pr create --body-file -  # into a pull request
+tugcode report parser --output report.html  # one file to forward
+tugcode report parser --json  # for a program""",
+    ),
+    Command(
+        "state archive",
+        state_archive,
+        """\
+Lists of all plans leave it out, and workers get no steps of it. A plan with a live claim is
+refused.""",
+        (ANY_PLAN, Option("--undo", "bring it back"), WORKTREE),
+        examples="""\
+tugcode archive parser  # hide it
+tugcode archive parser --undo  # show it again""",
+    ),
+    Command(
+        "state move",
+        state_move,
+        """\
+For use after `git mv`. Steps, claims, worktrees and the log stay as they are, and commits under
+both names count. Refuses while a process carries the plan out. Does not touch files.""",
+        (
+            Argument("plan", "the recorded plan: its old path or name"),
+            Argument("to", "the new plan file"),
+            WORKTREE,
+        ),
+        examples="tugcode move parser lexer  # after git mv",
+    ),
+    Command(
+        "state prune",
+        state_prune,
+        """\
+Drops plans whose file is on no branch, local or remote-tracking, and in no worktree. It keeps
+plans with a live claim. It first exports the records to a file in git's directory, from which
+`state import` brings them back.""",
+        (
+            Option("--done", "also plans whose steps are all completed"),
+            Option("--dry-run", "change nothing; list the plans"),
+            WORKTREE,
+        ),
+        examples="""\
+tugcode prune --dry-run  # which plans?
+tugcode prune --done  # tidy up""",
+    ),
+    Command(
+        "state export",
+        state_export,
+        """\
+Writes the whole record at one moment: a header, one line per row, and a last line with the
+number of rows. The same with --json. `state import` reads it back.""",
+        (EVERY_PLAN, Option("--output FILE", "write to a new file instead"), WORKTREE),
+        examples="""\
+tugcode export --output state.jsonl  # keep everything
+tugcode export parser  # one plan, to standard output""",
+    ),
+    Command(
+        "state import",
+        state_import,
+        """\
+Imports all of it or nothing: a file that is cut off or has an impossible row is refused with
+its line, and so is a plan that has a state here already.""",
+        (
+            Argument("[file]", "the export (default: standard input)"),
+            WORKTREE,
+        ),
+        examples="tugcode import state.jsonl  # bring it back",
+    ),
+    Command(
+        "state reconcile",
+        state_reconcile,
+        """\
+Reads the trailers of the commits on the plan's branches and the base branch since the plan's
+base, and completes their steps with the commit's hash. Reverted commits do not count; open items
+are closed with the reason `reconciled`, deferred ones stay deferred. If the record names another
+commit, it stays and is listed. Use it after you lost the database, or after a crash between a
+commit and its step.""",
+        (
+            ANY_PLAN,
+            Option(
+                "--force",
+                "git wins: replace recorded commits, and count work done for another text",
+            ),
+            Option("--dry-run", "change nothing; list the steps"),
+            WORKTREE,
+        ),
+        examples="""\
+tugcode reconcile parser --dry-run  # which steps?
+tugcode reconcile parser  # complete it""",
+    ),
+)

@@ -1,4 +1,6 @@
-"""The implement loop: workers that carry a plan out with agents, one step at a time each.
+"""The loop that carries a plan out with agents, one step at a time for each worker.
 
-`fleet` starts them and ends the run, `worker` finds the next step, `step` carries it out.
+`loop` starts the workers and ends the run, `worker` finds the next step, `step` carries it out.
+
+Room `implement`: it imports every room below; cli may import it.
 """

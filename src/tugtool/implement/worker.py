@@ -1,73 +1,91 @@
-"""One worker: a thread, a store and a worktree of its own; one step after the other."""
+"""One worker: a thread with its own store and worktree, which does one step after another."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 
-from tugtool import crash, state
+from tugtool import state
 from tugtool.errors import TugError
-from tugtool.git_errors import NotMade
-from tugtool.implement import leaving, outlook, premises, settling, step
-from tugtool.implement.desk import Desk
-from tugtool.implement.ends import Elsewhere, Failed, Lost, Parked, Stopped
-from tugtool.implement.seat import Work
-from tugtool.state.claiming import Request
-from tugtool.state_errors import NotReady, StepParked, WrongStatus
-from tugtool.store import sql_implement
-from tugtool.worktree import making
+from tugtool.errors.git import NotMade
+from tugtool.errors.state import DatabaseError, NotReady, StepParked, WrongStatus
+from tugtool.implement import recovery, step
+from tugtool.implement.attempt import Attempt, Checkout
+from tugtool.implement.run import Elsewhere, Failed, Lost, Parked, Stopped
+from tugtool.state import worktrees
+from tugtool.state.claims import Request
+from tugtool.store import back_up
+from tugtool.system import crash
+from tugtool.workflow.worktree import create, setup, sync
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from tugtool.implement.run import Run
+    from tugtool.schemas import WorktreeCreate
+    from tugtool.state.claims import Claim
     from tugtool.store import Store
 
-    Data = dict[str, Any]
 
-#: A lease may run out, or a holder die, without anybody writing anything.
+#: Workers look again this often: a lease can run out without any write.
 LONGEST_NAP_SECONDS = 0.25
-#: In place of a claim: there are steps, and no worktree to do them in.
-_TO_BE_MADE: Data = {}
+#: Stands for a claim: there are steps, but this worker needs a worktree first.
+_TO_BE_MADE: Claim = {"claimed": False, "plan_path": "", "total_remaining": 0}
 
 
 class Worker:
-    """Carries steps out until there is nothing left for it."""
+    """Carries steps out until none is left for it."""
 
     def __init__(self, run: Run, number: int) -> None:
         self.run, self.number = run, number
-        self.store: Store = run.open_store()
-        self.desk: Desk | None = None
-        #: How many worktrees it has had: each is reserved under another name.
-        self._desks = 0
+        #: `work` opens it: a store belongs to one thread.
+        self.store: Store
+        self.checkout: Checkout | None = None
+        #: The number of its worktrees; each is reserved under another name.
+        self._number_made = 0
         self._stamp: str | None = None
-        #: The step for which it has moved to the worktree where it sits.
+        #: The hash of the plan text in its worktree.
+        self._plan_hash = run.order.hash
+        #: The step for which it moved to this worktree.
         self._moved_for: str | None = None
-        #: Why it could make no worktree, as long as the plan's text is not the agreed one.
+        #: Why it could not create a worktree while the plan's file differs from the agreed text.
         self._barred: TugError | None = None
+        #: The step that it has claimed and not given back.
+        self._work: Attempt | None = None
 
     def work(self) -> None:
-        """To the end; whatever goes wrong is told, and leaves nothing claimed if it can."""
+        """Work until no step is left. Report each error, and release the step if possible."""
+        self.store = self.run.open_store()
         try:
             while (claim := self._next()) is not None:
                 self._carry_out(claim)
         except TugError as error:
             if not self.run.is_stopped_by(error):
-                self.run.fail(error.message)
-                self.run.tell("worker_failed", worker=self.number, reason=error.message)
+                # The hint is the command that restores the database.
+                helps = isinstance(error, DatabaseError) and error.hint
+                self._fail(f"{error.message}; next: {error.hint}" if helps else error.message)
         except Exception as error:
-            # A fault of ours: the others go on, and whoever ends the run reports it.
+            # This is a fault of ours: the other workers go on, and the end of the run reports it.
             self.run.bugs.append(error)
-            self.run.fail(f"{type(error).__name__}: {error}")
+            self._fail(f"{type(error).__name__}: {error}")
         finally:
-            self._leave_desk()
+            self._leave_checkout()
             self.store.close()
-            # Whoever waits for a step that this one had has to look again.
+            # Other workers may wait for a step that this one had.
             self.run.news.set()
 
-    def _next(self) -> Data | None:
-        """The next step, claimed; None if there will be none for this worker."""
-        claim = self._straight_on()
+    def _fail(self, reason: str) -> None:
+        """Report the failure and release the step: other workers may wait for it."""
+        self.run.troubles.append(reason)
+        self.run.tell("worker_failed", worker=self.number, reason=reason)
+        work, self._work = self._work, None
+        if work is not None:
+            # A step that cannot be released now is remembered.
+            with contextlib.suppress(TugError, OSError):
+                self._give_back(work, "failed", reason, failure=reason)
+
+    def _next(self) -> Claim | None:
+        """Claim and return the next step; None if none will come for this worker."""
+        claim = self._claim_here()
         while claim is None:
             if self._is_barred():
                 continue
@@ -75,35 +93,37 @@ class Worker:
                 claim = self._waited_for()
             if claim is not _TO_BE_MADE:
                 return claim
-            # Not in turn: it takes a while, and others can make theirs at the same time.
+            # Outside the lock: creation takes a while, and several workers can create at once.
             try:
                 claim = self._begun()
             finally:
                 self.run.made_one()
         return claim
 
-    def _begun(self) -> Data | None:
-        """A worktree, and a step in it; or None for now, if the plan's text keeps us from it."""
+    def _begun(self) -> Claim | None:
+        """Create a worktree and claim a step in it. Return None if the plan's text prevents it."""
+        self.run.follow(self.store)
         try:
-            self._sit_down()
+            # There is a step to do in it.
+            self._enter(self.run.take_made() or self._made())
         except NotMade as error:
-            if self.run.is_plan_agreed() or not outlook.look(self.store, self.run.plan).live:
+            if self.run.is_plan_agreed() or not self.run.remaining(self.store).live:
                 raise
             self._barred = error
             self.run.warn(f"worker {self.number} waits: {error.message}")
             return None
-        return self._straight_on()
+        return self._claim_here()
 
     def _is_barred(self) -> bool:
-        """Whether there is nothing to do but to wait until the plan is as it was agreed.
+        """Return whether the worker has to wait until the plan's file has the agreed text.
 
-        Not in turn: whoever has a worktree can go on.
+        Outside the lock: workers that have a worktree can go on.
         """
         error = self._barred
         if error is None or self.run.stopping.is_set() or self.run.is_plan_agreed():
             self._barred = None
             return False
-        seen = outlook.look(self.store, self.run.plan)
+        seen = self.run.remaining(self.store)
         if not seen.live:
             self._barred = None
             if seen.ready and not seen.paused:
@@ -112,131 +132,150 @@ class Worker:
         self.run.stopping.wait(LONGEST_NAP_SECONDS)
         return True
 
-    def _straight_on(self) -> Data | None:
-        """What it has just done may have made a step ready whose ground lies right here."""
-        if self.desk is None or self.run.stopping.is_set() or self._is_broke():
+    def _claim_here(self) -> Claim | None:
+        """Claim a step here at once: the last one may have made its successor ready."""
+        run = self.run
+        if self.checkout is None or run.stopping.is_set() or run.is_broke(self.store):
             return None
-        claim = self._claim(self.desk)
+        if not run.cooling.may_begin():
+            return None
+        claim = self._claim(self.checkout)
         self.run.news.set()
         return claim
 
-    def _waited_for(self) -> Data | None:
-        """A step, once there is one; or that it needs a worktree first."""
+    def _waited_for(self) -> Claim | None:
+        """Wait for a step. Return its claim, or `_TO_BE_MADE` if the worker needs a worktree."""
         run = self.run
         before: set[str] = set()
         while not run.stopping.is_set():
             run.news.clear()
-            leaving.pay_debts(run, self.store)
-            seen = outlook.look(self.store, run.plan)
-            if self._is_broke() or seen.paused or not (seen.ready or seen.live):
+            run.look_at_clock()
+            recovery.pay_debts(run, self.store)
+            seen = run.remaining(self.store)
+            if run.is_broke(self.store) or seen.paused or not (seen.ready or seen.live):
                 return None
-            if seen.ready and self.desk is not None:
-                claim = self._claim(self.desk)
+            if not run.cooling.may_begin():
+                run.news.wait(LONGEST_NAP_SECONDS)
+                continue
+            if seen.ready and self.checkout is not None:
+                claim = self._claim(self.checkout)
                 if claim is not None:
                     return claim
             elif run.may_make(len(seen.ready), lasting=not before.isdisjoint(seen.ready)):
                 return _TO_BE_MADE
+            if not seen.ready:
+                state.judge_from_now(self.store, run.plan)
             run.wait_for({} if seen.ready else seen.held_by_others(run.owners))
             before = set(seen.ready)
             run.news.wait(LONGEST_NAP_SECONDS)
         return None
 
-    def _is_broke(self) -> bool:
-        budget = self.run.terms.budget_tokens
-        return bool(budget) and state.spent_tokens(self.store, self.run.plan) >= budget
-
-    def _claim(self, desk: Desk) -> Data | None:
+    def _claim(self, checkout: Checkout) -> Claim | None:
         run, terms = self.run, self.run.terms
-        if not premises.hold(run, desk):
-            self._stand_up(desk)
+        if not self._is_sound(checkout):
+            self._abandon(checkout)
             return None
-        settling.settle(run, self.store, own=desk.owner)
+        recovery.finish_commits(run, self.store, own=checkout.owner)
         request = Request(
-            desk.owner,
+            checkout.owner,
             lease_seconds=terms.lease_seconds,
             max_attempts=terms.max_attempts,
             holder_pid=os.getpid(),
             begins=True,
         )
-        step, self._moved_for = self._moved_for, None
-        # Its agents could be at work already, while the others' are.
-        self.store.is_urgent = True
+        step, self._moved_for = self._moved_for or self._not_failed(), None
+        if run.follow(self.store) or self._plan_hash != run.order.hash:
+            sync.bring_agreed_text(self.store, run.plan, at=checkout.path)
+            self._plan_hash = run.order.hash
         try:
-            data = state.claim(self.store, run.plan, request, copy=desk.copy(run.plan), step=step)
+            data = state.claim(
+                self.store, run.plan, request, copy=checkout.copy(run.plan), step=step
+            )
         except (NotReady, WrongStatus, StepParked):
             if step is None:
                 raise
-            # Somebody else has got to it first; the next look finds another.
+            # Another worker was first; the next look finds another step.
             return None
-        finally:
-            self.store.is_urgent = False
         return data if data["claimed"] else None
 
-    def _sit_down(self) -> None:
-        """Make a worktree or take a free one, now that there is something to do in it."""
-        run = self.run
-        self._desks += 1
-        order = run.order_for(f"implement {self.number}.{self._desks}")
-        there = run.take_made()
-        self._sit_at(there or (making.create(run.repo, self.store, order), order.request_id))
+    def _not_failed(self) -> str | None:
+        """Return a step whose agents have not failed yet, to learn whether steps or agents do."""
+        failed = {anchor for anchor, _ in self.run.failures}
+        ready = self.run.remaining(self.store).ready if failed else []
+        others = [anchor for anchor in ready if anchor not in failed]
+        return others[0] if others and len(others) < len(ready) else None
 
-    def _sit_at(self, there: tuple[Data, str | None]) -> None:
+    def _is_sound(self, checkout: Checkout) -> bool:
+        """Return whether a step can begin there. Restore a missing `.git`."""
+        if checkout.put_marker_back():
+            self.run.warn(f"{checkout.path} had lost its .git; it was restored")
+        wrong = checkout.trouble()
+        if wrong is not None:
+            self.run.warn(f"{checkout.path} is no longer used: {wrong}")
+        return wrong is None
+
+    def _made(self, new_from: str | None = None) -> tuple[WorktreeCreate, str | None]:
+        """Create a worktree, or a new one from that branch. Return it with its reservation."""
+        self._number_made += 1
+        name = f"implement {self.number}.{self._number_made}"
+        order = self.run.order_for(name, new_from=new_from)
+        return create.create(self.run.repo, self.store, order), order.request_id
+
+    def _enter(self, there: tuple[WorktreeCreate, str | None]) -> None:
         run = self.run
         made, self._stamp = there
-        self.desk = Desk.made(run.repo, made)
-        run.take(self.desk.owner)
-        told = {"worktree_path": self.desk.path, "reused": made["reused"]}
-        run.tell("worktree", worker=self.number, **told)
+        self.checkout = Checkout.made(run.repo, made)
+        run.owners.add(self.checkout.owner)
+        if made["reused"]:
+            self.checkout.drop_locks(run.warn)
+        told = {"worktree_path": self.checkout.path, "reused": made["reused"]}
+        ready = {name: made[name] or None for name in ("setup", "copied")}
+        run.tell("worktree", worker=self.number, **told, **ready)
+        for issue in setup.issues(made):
+            run.warn(str(issue["message"]))
 
-    def _leave_desk(self) -> None:
-        """Others may have the worktree; it stays where it is."""
-        if self.desk is None:
-            return
-        try:
-            with self.store.write(self.run.plan) as tx:
-                how = {"path": self.desk.owner, "reserved_for": self._stamp}
-                tx.run(sql_implement.FREE_WORKTREE, **how)
-        except TugError:
-            # It is free once this process has ended.
-            return
+    def _leave_checkout(self) -> None:
+        """End the reservation; the worktree stays."""
+        if self.checkout is not None:
+            plan, owner = self.run.plan, self.checkout.owner
+            # The reservation also ends with this process.
+            with contextlib.suppress(TugError):
+                worktrees.end_reservation(self.store, plan, owner, request=self._stamp)
 
-    def _carry_out(self, claim: Data) -> None:
-        assert self.desk is not None
-        work = Work(self.run, self.store, self.desk, self.number, claim)
+    def _carry_out(self, claim: Claim) -> None:
+        assert self.checkout is not None
+        self._work = work = Attempt(self.run, self.store, self.checkout, self.number, claim)
         told = {"title": work.title, "reclaimed": claim["reclaimed"] or None}
-        work.tell("claimed", **told, worktree_path=self.desk.path)
+        work.tell("claimed", **told, worktree_path=self.checkout.path)
         try:
-            done = step.carry_out(work)
+            commit = step.carry_out(work)
         except Lost:
-            # What lies there may be somebody else's now: another worktree for the next step.
-            why = leaving.how_lost(work)
+            # Another process may own the worktree now, so the next step gets another one.
+            why = recovery.how_lost(work)
             work.tell("lost", reason=why)
-            self.run.leave(work.anchor, why)
-            leaving.save_lost(work)
-            self._stand_up(work.desk)
+            self.run.left[work.anchor] = why
+            recovery.save_lost(work)
+            self._abandon(work.checkout)
         except Elsewhere as end:
             self._move(work, str(end))
         except Parked as end:
-            self._give_back(work, "parked", end.reason, park=end.reason)
+            self._give_back(work, "parked", str(end), park=str(end))
         except Failed as end:
             self._charge(work, end)
             self._give_back(work, "failed", str(end), failure=str(end))
         except Stopped:
             self._give_back(work, "stopped", "the run was stopped")
         else:
-            self._finished(work, done)
+            self._finished(work, commit)
+        self._work = None
 
-    def _move(self, work: Work, reason: str) -> None:
-        """Do the step in a worktree of its own, where nothing else is in its way."""
-        run, desk = self.run, work.desk
-        self._desks += 1
-        name = f"implement {self.number}.{self._desks}"
-        order = run.order_for(name, new_from=desk.base_branch)
+    def _move(self, work: Attempt, reason: str) -> None:
+        """Move the step to a new worktree, where no earlier work conflicts with it."""
         try:
-            # Before the step is given back: else others would only run into the same.
-            there = making.create(run.repo, self.store, order), order.request_id
+            # Create it before the release, or other workers would meet the same conflict.
+            there = self._made(new_from=work.checkout.base_branch)
         except TugError as error:
-            if run.is_stopped_by(error):
+            if self.run.is_stopped_by(error):
                 self._give_back(work, "stopped", "the run was stopped")
                 return
             problem = f"{reason}; and no other worktree can be made: {error.message}"
@@ -244,44 +283,46 @@ class Worker:
             return
         self._give_back(work, "moved", reason)
         crash.point("implement.moved")
-        if self.desk is not None:
-            self._leave_desk()
-            self._stand_up(desk)
-        self._sit_at(there)
+        self._leave_checkout()
+        self._abandon(work.checkout)
+        self._enter(there)
         self._moved_for = work.anchor
 
-    def _charge(self, work: Work, end: Failed) -> None:
-        """What an agent used is used, also if nothing came of it."""
-        if end.reply.tokens is None and end.reply.cost_microdollars is None:
+    def _charge(self, work: Attempt, end: Failed) -> None:
+        """Store what a failed agent used."""
+        if end.usage.tokens is None and end.usage.cost_microdollars is None:
             return
         try:
-            work.report(end.role, end.reply)
+            work.report(end.role, end.usage)
         except TugError as error:
             if not work.is_over(error.code):
                 raise
 
-    def _finished(self, work: Work, done: Data) -> None:
-        self.run.finished(work.anchor)
-        work.tell("completed", commit=done["commit_hash"], title=work.title)
-        trouble = self.store.back_up()
+    def _finished(self, work: Attempt, commit: str) -> None:
+        self.run.accepted()
+        # The run may have left the step before.
+        self.run.left.pop(work.anchor, None)
+        work.tell("completed", commit=commit, title=work.title)
+        trouble = back_up(self.store)
         if trouble is not None:
             self.run.warn(trouble)
         crash.point("implement.finished")
 
-    def _give_back(self, work: Work, event: str, reason: str, **how: str) -> None:
-        self.run.leave(work.anchor, reason)
+    def _give_back(self, work: Attempt, event: str, reason: str, **how: str) -> None:
+        self.run.left[work.anchor] = reason
         try:
-            free = leaving.give_back(work, **how)
+            free = recovery.give_back(work, **how)
         except TugError as error:
             if not work.is_over(error.code):
+                self._work = None
                 self.run.owe(work, how)
                 raise
             free = False
         work.tell(event, reason=reason)
-        if not free or work.desk.trouble() is not None:
-            self._stand_up(work.desk)
+        if not free or work.checkout.trouble() is not None:
+            self._abandon(work.checkout)
 
-    def _stand_up(self, desk: Desk) -> None:
-        """Leave a worktree as it is: what lies there is not for the next step."""
-        self.run.stand_up(desk.owner)
-        self.desk = None
+    def _abandon(self, checkout: Checkout) -> None:
+        """Leave a worktree as it is: its files do not belong to the next step."""
+        self.run.owners.discard(checkout.owner)
+        self.checkout = None

@@ -1,30 +1,160 @@
-"""A plan's new text against its recorded steps: what is new, gone, changed and the same.
-
-Recorded steps and items are rows with the names of their columns. Nothing is decided here.
-"""
+"""Compares a new plan text with the recorded steps; unified diffs."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import NamedTuple
-
-from tugtool.plan.textdiff import rising
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from tugtool.plan.model import Item, Plan, Step
 
+    Lines = Sequence[str]
+
+    #: Lines [a, b) of one text, and lines [c, d) of the other that replace them.
+    Span = tuple[int, int, int, int]
+
     Row = Mapping[str, Any]
 
 
-#: Of a step that somebody works on.
+#: The most pairs of lines to compare in detail, because the cost grows with them.
+BUDGET = 1_000_000
+CONTEXT = 3
+
+
+def unified(old: str, new: str, *, old_name: str, new_name: str) -> str:
+    """The change from `old` to `new` as a unified diff; empty if there is none. CRLF is LF."""
+    before, after = _lines(old), _lines(new)
+    differing = _differing(before, after)
+    if not differing:
+        return ""
+    parts = [f"--- {old_name}", f"+++ {new_name}"]
+    for hunk in _hunks(differing):
+        parts += _hunk(before, after, hunk)
+    return "\n".join(parts) + "\n"
+
+
+def rising(numbers: Sequence[int]) -> list[int]:
+    """The positions of a longest rising subsequence."""
+    tails: list[int] = []
+    places: list[int] = []
+    before: list[int] = []
+    for place, number in enumerate(numbers):
+        length = bisect_left(tails, number)
+        before.append(places[length - 1] if length else -1)
+        tails[length : length + 1] = [number]
+        places[length : length + 1] = [place]
+    chain, place = [], places[-1] if places else -1
+    while place >= 0:
+        chain.append(place)
+        place = before[place]
+    return chain[::-1]
+
+
+def _lines(text: str) -> list[str]:
+    lines = text.replace("\r\n", "\n").split("\n")
+    if lines[-1]:
+        # The words of git and diff for a text without a final newline.
+        lines[-1] += "\n\\ No newline at end of file"
+    else:
+        lines.pop()
+    return lines
+
+
+def _differing(before: Lines, after: Lines) -> list[Span]:
+    budget = BUDGET
+    found: list[Span] = []
+    for span in _gaps(before, after):
+        a, b, c, d = _stripped(before, after, *span)
+        cost = (b - a) * (d - c)
+        if cost and cost <= budget:
+            budget -= cost
+            found += _closely(before, after, (a, b, c, d))
+        elif b > a or d > c:
+            found.append((a, b, c, d))
+    return found
+
+
+def _gaps(before: Lines, after: Lines) -> Iterator[Span]:
+    """The spans between the lines that both texts have exactly once, in the same order."""
+    place = _places(after)
+    pairs = [(a, place[line]) for line, a in _places(before).items() if line in place]
+    a = c = 0
+    for index in rising([other for _, other in pairs]):
+        one, other = pairs[index]
+        yield a, one, c, other
+        a, c = one + 1, other + 1
+    yield a, len(before), c, len(after)
+
+
+def _places(lines: Lines) -> dict[str, int]:
+    """Line -> its position, for lines that occur once, in their order."""
+    places: dict[str, int] = {}
+    for place, line in enumerate(lines):
+        places[line] = -1 if line in places else place
+    return {line: place for line, place in places.items() if place >= 0}
+
+
+def _stripped(before: Lines, after: Lines, a: int, b: int, c: int, d: int) -> Span:
+    while a < b and c < d and before[a] == after[c]:
+        a, c = a + 1, c + 1
+    while a < b and c < d and before[b - 1] == after[d - 1]:
+        b, d = b - 1, d - 1
+    return a, b, c, d
+
+
+def _closely(before: Lines, after: Lines, span: Span) -> list[Span]:
+    from difflib import SequenceMatcher
+
+    a, b, c, d = span
+    matcher = SequenceMatcher(None, before[a:b], after[c:d], autojunk=False)
+    return [
+        (a + one, a + one_end, c + other, c + other_end)
+        for tag, one, one_end, other, other_end in matcher.get_opcodes()
+        if tag != "equal"
+    ]
+
+
+def _hunks(differing: list[Span]) -> Iterator[list[Span]]:
+    """Groups of differences whose context lines meet."""
+    hunk = differing[:1]
+    for span in differing[1:]:
+        if span[0] - hunk[-1][1] > 2 * CONTEXT:
+            yield hunk
+            hunk = []
+        hunk.append(span)
+    yield hunk
+
+
+def _hunk(before: Lines, after: Lines, hunk: list[Span]) -> list[str]:
+    start = max(0, hunk[0][0] - CONTEXT)
+    end = min(len(before), hunk[-1][1] + CONTEXT)
+    start_after = hunk[0][2] - (hunk[0][0] - start)
+    end_after = hunk[-1][3] + (end - hunk[-1][1])
+    parts = [f"@@ -{_range(start, end)} +{_range(start_after, end_after)} @@"]
+    here = start
+    for a, b, c, d in hunk:
+        parts += [f" {line}" for line in before[here:a]]
+        parts += [f"-{line}" for line in before[a:b]]
+        parts += [f"+{line}" for line in after[c:d]]
+        here = b
+    return parts + [f" {line}" for line in before[here:end]]
+
+
+def _range(start: int, end: int) -> str:
+    length = end - start
+    return f"{start + (length > 0)}" + ("" if length == 1 else f",{length}")
+
+
+#: The statuses of a step that a worker holds.
 HELD = ("claimed", "in_progress")
 
 
 class Pairing(NamedTuple):
-    """The recorded items of a step and those of its new text, as far as they are the same."""
+    """The recorded items of a step, matched with the items of its new text."""
 
     kept: list[tuple[Row, Item]]
     dropped: list[Row]
@@ -32,37 +162,37 @@ class Pairing(NamedTuple):
 
     @property
     def same(self) -> bool:
-        """Whether there are the same items, in whatever order."""
+        """True if the items are the same, in any order."""
         return not self.dropped and not self.fresh
 
     @property
     def in_place(self) -> bool:
-        """Whether nothing about the items has changed at all."""
+        """True if the items and their order are the same."""
         return self.same and all(row["ordinal"] == item.ordinal for row, item in self.kept)
 
 
 class Change(NamedTuple):
-    """What a new text means for the recorded steps. Lists of anchors, in the text's order."""
+    """The effect of a new text on the recorded steps. Lists of anchors, in the text's order."""
 
     #: Steps and substeps that only the text has, and that only the record has.
     added: list[str]
     removed: list[str]
-    #: Steps that are still what they were, and those that are not.
+    #: Steps that are the same, and steps that have changed.
     kept: list[str]
     changed: list[str]
-    #: Of the latter, held ones that have the same items in another order.
+    #: Changed steps that a worker holds, with the same items in another order.
     shuffled: set[str]
-    #: What does not touch the checklist.
+    #: Changes that do not affect the checklist.
     retitled: list[str]
     moved: list[str]
     needs_changed: list[str]
     reordered: list[str]
-    #: For every anchor that both have.
+    #: Anchor -> pairing, for the anchors in both text and record.
     pairings: dict[str, Pairing]
 
 
 def pair(rows: Iterable[Row], items: Iterable[Item]) -> Pairing:
-    """Match items by kind and text; of several that are alike, the first with the first."""
+    """Match items by kind and text; equal items match in their order."""
     waiting: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         waiting.setdefault((row["kind"], row["text"]), []).append(row)
@@ -82,7 +212,7 @@ def pair(rows: Iterable[Row], items: Iterable[Item]) -> Pairing:
 def compare(
     steps: Sequence[Row], items: Mapping[str, list[Row]], needs: Mapping[str, set[str]], plan: Plan
 ) -> Change:
-    """The recorded steps (in their order), items and dependencies against a sound plan."""
+    """Compare the recorded steps (in order), items and dependencies with a valid plan."""
     recorded = {row["anchor"]: row for row in steps}
     found = {step.anchor: step for step in plan.every_step()}
     both = [step for step in found.values() if step.anchor in recorded]
@@ -118,7 +248,7 @@ def _same(recorded: dict[str, Row], plan: Plan, pairings: dict[str, Pairing]) ->
 
 
 def _shuffled(recorded: dict[str, Row], same: list[Step], pairings: dict[str, Pairing]) -> set[str]:
-    """Steps whose holder names items by places where others are now."""
+    """Held steps whose items have new positions: their holder uses the old positions."""
     return {
         step.anchor
         for step in same
@@ -128,7 +258,7 @@ def _shuffled(recorded: dict[str, Row], same: list[Step], pairings: dict[str, Pa
 
 
 def _changed(recorded: dict[str, Row], found: dict[str, Step], kept: set[str]) -> list[str]:
-    """Steps that are in the record, or were substeps there, and are not what they were."""
+    """Recorded steps that have changed, also those that were or became substeps."""
     return [
         anchor
         for anchor, step in found.items()
@@ -139,7 +269,7 @@ def _changed(recorded: dict[str, Row], found: dict[str, Step], kept: set[str]) -
 
 
 def _moved(recorded: dict[str, Row], both: list[Step]) -> list[str]:
-    """What stands elsewhere among those that both have; as few as explain the new order."""
+    """The fewest steps whose move explains the new order."""
     order = [int(recorded[step.anchor]["step_index"]) for step in both]
     stay = set(rising(order))
     return [step.anchor for place, step in enumerate(both) if place not in stay]

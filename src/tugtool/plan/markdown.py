@@ -1,9 +1,4 @@
-"""Markdown as a sequence of lines: which ones count, and what each one is.
-
-Line-oriented and linear: no line is looked at more than a constant number of times, and
-no pattern here can backtrack over a line. Fenced code, HTML comments and code spans
-follow CommonMark, because that is what people see when they look at their plan.
-"""
+"""The lines of a plan: headings, labels, boxes, and near misses."""
 
 from __future__ import annotations
 
@@ -11,29 +6,32 @@ import re
 from bisect import bisect_right
 from typing import NamedTuple
 
+from tugtool.plan.model import Diagnostic
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+
 _FENCE = re.compile(r"(`{3,})[^`]*$|(~{3,})")
 _MARKER = re.compile(r"(?:[-+*]|\d{1,9}[.)])(?:[ \t]{1,4}(?![ \t])|[ \t]|$)")
-#: What begins something new even where a paragraph is open.
+#: Lines that end an open paragraph.
 _INTERRUPTS = re.compile(
     r"#{1,6}(?:[ \t]|$)|>|<!--|`{3,}[^`]*$|~{3,}|(?:[-+*]|\d{1,9}[.)])(?:[ \t]|$)"
 )
 _TICKS = re.compile("`+")
 _PARENTHESIS = re.compile(r"[ \t]*\((?:[^()]++|\([^()]*+\))*+\)[ \t]*:")
 
-#: Nobody nests more lists in one line; and each would copy the rest of it.
+#: The most list markers on one line: reading each copies the rest of the line.
 _MOST_MARKERS = 4
 
 
 class Line(NamedTuple):
-    """A line that may count: what is on it, without indentation and comments."""
+    """A line without its indentation and comments."""
 
     number: int
     indent: int
-    #: Empty for a blank line and for one that lies in a comment.
+    #: Empty for a blank line and for a line in a comment.
     body: str
     fenced: bool
 
@@ -46,8 +44,8 @@ class Label(NamedTuple):
 
 
 def lines(text: str) -> Iterator[Line]:
-    """The lines of a text, with what must not count taken out."""
-    # NUL is what CommonMark replaces too; no database could store it.
+    """The lines of a text, without comments."""
+    # CommonMark replaces NUL too, and databases cannot store it.
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
     raw = text.removesuffix("\n").split("\n") if text else []
     scanner = _Scanner(raw)
@@ -68,7 +66,7 @@ def heading(body: str) -> tuple[int, str] | None:
 
 
 def label(body: str) -> Label | None:
-    """Bold text that opens a line and ends in a colon, or has one behind, or is alone."""
+    """The label of a line: bold text at its start, with a colon or alone."""
     mark = body[:2]
     end = body.find(mark, 2) if mark in ("**", "__") else -1
     if end < 0:
@@ -85,7 +83,7 @@ def label(body: str) -> Label | None:
 
 
 def box(body: str) -> tuple[bool, str] | None:
-    """Whether a checklist box is ticked, and its text."""
+    """The tick of a checklist box, and its text; None if the line is not a box."""
     if body[:1] not in ("-", "*", "+") or body[1:2] not in (" ", "\t"):
         return None
     rest = body[1:].lstrip()
@@ -103,7 +101,7 @@ def without_marker(body: str) -> str | None:
 
 
 def mask_code(text: str) -> str:
-    """The text with its code spans blanked out, every character in its place."""
+    """The text with blanks in place of its code spans; positions stay the same."""
     if "`" not in text:
         return text
     runs = [match.span() for match in _TICKS.finditer(text)]
@@ -131,14 +129,14 @@ def _blanked(text: str, runs: list[tuple[int, int]], closer: list[int | None]) -
 
 
 def _plain(name: str) -> str:
-    # Bold italics leave a star or an underscore over.
+    # Bold italics leave a star or an underscore.
     name = name.strip("*_ \t").casefold()
     opening = name.find("(")
     return name[:opening].rstrip() if opening > 0 and name.endswith(")") else name
 
 
 class _Scanner:
-    """Remembers what is open: a fence, a comment, the lists a line may belong to."""
+    """Tracks the open fence, comment and lists."""
 
     def __init__(self, raw: list[str]) -> None:
         self.raw = raw
@@ -147,9 +145,9 @@ class _Scanner:
         self.in_comment = False
         #: Columns at which the text of the open list items begins.
         self.lists: list[int] = []
-        #: The line before was text that the next line may go on with, however indented.
+        #: True if the next line may continue a paragraph, at any indentation.
         self.paragraph = False
-        #: Up to this line it is known that no comment is closed.
+        #: No comment closes before this line.
         self.unclosed_until = 0
 
     def line(self, index: int) -> Line:
@@ -160,7 +158,9 @@ class _Scanner:
             return Line(index + 1, 0, "", bool(self.fence))
         indent = _indent(raw)
         if self.fence and indent >= self.fence_base:
-            self._try_to_close_fence(body, indent)
+            is_run = body.startswith(self.fence) and not body.strip(self.fence[0])
+            if is_run and indent - self.fence_base <= 3:
+                self.fence = ""
             return Line(index + 1, indent, body, True)
         self.fence = ""
         if self.in_comment:
@@ -194,7 +194,7 @@ class _Scanner:
         return Line(index + 1, indent if rest else 0, rest, False)
 
     def _enter_lists(self, indent: int, body: str) -> tuple[int, str]:
-        """Note the list items that begin on this line; what follows their markers."""
+        """Open the list items of this line; the column and the text after their markers."""
         base = self.lists[-1] if self.lists else 0
         for _ in range(_MOST_MARKERS):
             marker = _MARKER.match(body)
@@ -204,12 +204,6 @@ class _Scanner:
             self.lists.append(base)
             body = body[marker.end() :]
         return base, body
-
-    def _try_to_close_fence(self, body: str, indent: int) -> None:
-        run = self.fence
-        is_run = body.startswith(run) and not body.strip(run[0])
-        if is_run and indent - self.fence_base <= 3:
-            self.fence = ""
 
     def _without_comments(self, index: int, body: str) -> str:
         if "<!--" not in body:
@@ -226,7 +220,7 @@ class _Scanner:
         return "".join([*parts, body[done:]]).strip()
 
     def _closes_later(self, index: int) -> bool:
-        """Whether `-->` comes before the paragraph ends; else `<!--` is just text."""
+        """True if `-->` follows in the paragraph; otherwise `<!--` is plain text."""
         if index < self.unclosed_until:
             return False
         for later in range(index + 1, len(self.raw)):
@@ -243,3 +237,117 @@ class _Scanner:
 def _indent(raw: str) -> int:
     leading = raw[: len(raw) - len(raw.lstrip(" \t"))]
     return len(leading.expandtabs(4)) if "\t" in leading else len(leading)
+
+
+#: People may put emphasis, a tick or a picture before the title.
+_STEP = re.compile(
+    r"(?:\[[ x]\])?[\W_]{0,8}(?:sub-?)?step"
+    r"[ \t]{0,3}(?:[#:.]|-?[ \t]?[A-Za-z]?\d|[A-Za-z][ \t]?[:\u2013\u2014]|$)",
+    re.IGNORECASE,
+)
+_DECISION = re.compile(r"\[?(?:(?:decision|question)[ \t]{1,3})?\[?[dq]\d{1,4}\b", re.IGNORECASE)
+_PROPER_DECISION = re.compile(r"\[[DQ][A-Z]?\d+[a-z]?\]")
+_ANCHOR_FORMS = re.compile(
+    r"(?:\{[ \t]{0,3}#?[ \t]{0,3}[\w-]{1,80}[ \t]{0,3}\}|\[#[\w-]{1,80}\]|\(#[\w-]{1,80}\)"
+    r"|\{#[\w-]{0,80})$"
+)
+_COMMIT = re.compile(
+    r"(?:[-*+][ \t]{1,3})?[*_]{0,2}commit(?: message| line)?[*_]{0,2}[ \t]{0,3}:", re.IGNORECASE
+)
+_PLACEHOLDER = re.compile(r"(?<![\w<])<(?![A-Za-z][\w+.-]{0,20}:)([A-Za-z][^<>=@]{0,200})>")
+#: HTML tags, and components of a user interface such as `<TugPopover>`.
+_TAG = re.compile(
+    r"(?:a|abbr|b|blockquote|br|center|code|d[dlt]|del|details|div|em|figure|h[1-6r]|i|img|input|ins"
+    r"|kbd|li|mark|ol|p|picture|pre|q|s|samp|script|small|source|span|strike|strong|style|su[bp]"
+    r"|summary|t(?:able|body|d|foot|h|head|r)|u|ul|var|video|[A-Z][a-z0-9]+[A-Z]\w*)[ \t]{0,3}/?\Z"
+)
+
+
+def short(text: str, longest: int = 60) -> str:
+    """The text, cut for use in a message."""
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def near_heading(line: int, level: int, text: str, *, is_repeat: bool) -> Iterator[Diagnostic]:
+    """P001, P002, P005: a heading with almost the form of a step, a decision or an anchor."""
+    start = text[:200]
+    if _STEP.match(start) and not is_repeat:
+        yield Diagnostic(
+            "P001",
+            line,
+            f'"{short(text)}" looks like a step but is not one',
+            "write a heading of level 3 to 5 like: #### Step 3: Title {#step-3}",
+        )
+    if _DECISION.match(start) and not (level == 4 and _PROPER_DECISION.match(start)):
+        yield Diagnostic(
+            "P002",
+            line,
+            f'"{short(text)}" looks like a decision or a question but is not one',
+            "write a heading of level 4 like: #### [D01] Title (DECIDED) {#d01-title}",
+        )
+    # A code span at the end of a heading mentions an anchor; it does not set one.
+    form = _ANCHOR_FORMS.search(mask_code(text[-200:]))
+    if form:
+        yield Diagnostic(
+            "P005",
+            line,
+            f'"{form[0]}" looks like an anchor but is not one',
+            "write it in braces with a number sign: {#kebab-case}",
+        )
+
+
+def repeats(text: str, number: str) -> bool:
+    """True if a heading inside a step repeats the step's name."""
+    words = text.replace(":", " ").split(None, 2)
+    return words[:2] == ["Step", number]
+
+
+def phase(line: int, text: str) -> Iterator[Diagnostic]:
+    """P003: a title that begins with a phase in the wrong form."""
+    if text.startswith("Phase") and text[5:6] in (" ", "\t", ""):
+        yield Diagnostic(
+            "P003",
+            line,
+            f'"{short(text)}" looks like a phase heading but does not have its form',
+            "write: ## Phase 1.0: Title {#anchor}",
+        )
+
+
+def in_fence(line: int, text: str) -> Diagnostic:
+    """P006: a step inside a fenced code block does not count."""
+    return Diagnostic(
+        "P006",
+        line,
+        f'"{short(text)}" is in a fenced code block and does not count',
+        "close the fence above it if the step is meant",
+    )
+
+
+def commit_line(line: Line) -> Iterator[Diagnostic]:
+    """P007: a commit line that is not one."""
+    if line.body[:1] in "-*+_cC" and _COMMIT.match(line.body[:80]):
+        yield Diagnostic(
+            "P007",
+            line.number,
+            f'"{short(line.body)}" looks like a commit line but is not one',
+            "write: **Commit:** `feat: what it does`",
+        )
+
+
+def placeholders(line: Line) -> Iterator[Diagnostic]:
+    """W006: `<something>` that the author was meant to replace."""
+    found = placeholder(mask_code(line.body)) if "<" in line.body else None
+    if found:
+        yield Diagnostic(
+            "W006",
+            line.number,
+            f"the placeholder {short(found)} is still there",
+            "replace it, or put it between backticks if it is meant",
+        )
+
+
+def placeholder(text: str) -> str | None:
+    """The first `<something>` in a text that is neither HTML nor an address."""
+    found = (match for match in _PLACEHOLDER.finditer(text) if not _TAG.match(match[1]))
+    first = next(found, None)
+    return first[0] if first else None

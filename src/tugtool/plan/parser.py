@@ -1,23 +1,127 @@
-"""Markdown text -> Plan, with line numbers. Never fails on content.
-
-The format is a table in `docs/plan-format.md`. What is judged rather than understood
-(unknown dependencies, missing sections) is in `rules.py`; what looks like structure but
-is none is in `near.py`.
-"""
+"""Parses the text of a plan into a Plan with line numbers."""
 
 from __future__ import annotations
 
 import re
 
-from tugtool.plan import markdown, near
-from tugtool.plan.draft import Box, Draft, Text
-from tugtool.plan.model import Anchor, Decision, Diagnostic, Passage, Plan
+from tugtool.plan import markdown
+from tugtool.plan.model import Anchor, Decision, Diagnostic, Item, Need, Passage, Plan, Step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tugtool.plan.markdown import Label, Line
+
+
+#: A dot belongs to the name only before a digit: `#step-2.1` is a mistake, `#step-2.` an end.
+REFERENCE = re.compile(
+    r"(?<![\w/&])#([A-Za-z0-9]++(?:[-_]++[A-Za-z0-9]++|\.[0-9][A-Za-z0-9]*+)*+)",
+)
+_NONE = re.compile(r"(?:none|n/a)\b|[-\u2010-\u2015]", re.IGNORECASE)
+
+
+def is_none(text: str) -> bool:
+    """True if the text of `Depends on` says that there is no dependency."""
+    return not text or _NONE.match(text.lstrip("*_`( ")) is not None
+
+
+def references(text: str) -> list[str]:
+    """Every `#anchor` that a text names, in order."""
+    return REFERENCE.findall(text)
+
+
+class Text:
+    """Text that can continue on the next lines."""
+
+    def __init__(self, line: int, value: str) -> None:
+        self.line = line
+        self.parts = [(line, value)] if value else []
+        #: The label is alone on its line: a list may follow, also after a blank line.
+        self.as_list = not value
+
+    def is_none(self) -> bool:
+        return not self.parts or is_none(self.parts[0][1])
+
+    def passage(self) -> Passage:
+        return Passage(" ".join(part for _, part in self.parts), self.line)
+
+
+class Box:
+    """An item whose text may continue on the next lines."""
+
+    def __init__(self, kind: str, ordinal: int, line: Line, ticked: bool, text: str) -> None:
+        self.kind, self.ordinal, self.line, self.ticked = kind, ordinal, line.number, ticked
+        self.indent = line.indent
+        self.parts = [text]
+
+    def item(self) -> Item:
+        return Item(self.kind, self.ordinal, " ".join(self.parts), self.line, self.ticked)
+
+
+class Draft:
+    """A step that is being read."""
+
+    def __init__(self, number: str, title: str, level: int, line: int, anchor: str) -> None:
+        self.number, self.title, self.level, self.line = number, title, level, line
+        self.anchor = anchor
+        self.index = 0
+        self.passages: dict[str, Text] = {}
+        self.boxes: list[Box] = []
+        self.counts: dict[str, int] = {}
+        self.substeps: list[Draft] = []
+
+    def add(self, kind: str, line: Line, ticked: bool, text: str) -> Box:
+        ordinal = self.counts.get(kind, 0)
+        self.counts[kind] = ordinal + 1
+        self.boxes.append(Box(kind, ordinal, line, ticked, text))
+        return self.boxes[-1]
+
+    def open(self, name: str, text: Text) -> Text:
+        """The text of a label, new or continued if the step has had the label."""
+        before = self.passages.setdefault(name, text)
+        if before is text:
+            return text
+        if not before.parts or (name == "depends on" and before.is_none()):
+            self.passages[name] = text
+            return text
+        # Of two commit lines, the first is the step's message.
+        if name == "commit":
+            return text
+        before.parts += text.parts
+        before.as_list = text.as_list
+        return before
+
+    def needs(self) -> tuple[Need, ...]:
+        depends = self.passages.get("depends on")
+        if depends is None or depends.is_none():
+            return ()
+        found: dict[str, Need] = {}
+        for line, text in depends.parts:
+            for anchor in references(text):
+                found.setdefault(anchor, Need(anchor, line))
+        return tuple(found.values())
+
+    def step(self, parent: str | None = None) -> Step:
+        kept = {name: text.passage() for name, text in self.passages.items()}
+        return Step(
+            self.anchor,
+            self.number,
+            self.title,
+            self.level,
+            self.line,
+            self.index,
+            parent,
+            self.needs(),
+            kept.get("depends on"),
+            kept.get("commit"),
+            kept.get("references"),
+            kept.get("artifacts"),
+            kept.get("rollback"),
+            tuple(box.item() for box in self.boxes),
+            tuple(substep.step(self.anchor) for substep in self.substeps),
+        )
+
 
 _ANCHOR = re.compile(r"\{#([^{}]*)\}")
 _STEP = re.compile(
@@ -40,15 +144,32 @@ _PASSAGES = ("depends on", "commit", "references", "artifacts", "rollback")
 
 
 def parse(text: str) -> Plan:
-    """What `text` says, as far as it is a plan."""
+    """The plan in `text`."""
     parser = _Parser()
     for line in markdown.lines(text.removeprefix("\ufeff")):
         parser.feed(line)
     return parser.plan()
 
 
+def section(text: str, plan: Plan, step: Step) -> str:
+    """The lines of a step: from its heading to the next step, or heading of its level or above."""
+    own = [each.line for each in step.family()]
+    others = {each.line for each in plan.every_step()}.difference(own)
+    lines = list(markdown.lines(text))
+    end = next((each.number for each in lines[step.line :] if _ends(each, step, others)), None)
+    raw = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return "\n".join(raw[step.line - 1 : end and end - 1]).rstrip()
+
+
+def _ends(line: Line, step: Step, others: set[int]) -> bool:
+    if line.fenced or line.body[:1] != "#" or line.indent >= 4:
+        return False
+    found = markdown.heading(line.body)
+    return line.number in others or (found is not None and found[0] <= step.level)
+
+
 class _Parser:
-    """Lines in, a plan out. Remembers which step, checklist and text are open."""
+    """Reads lines into a plan. Tracks the open step, checklist and text."""
 
     def __init__(self) -> None:
         self.title: str | None = None
@@ -64,7 +185,7 @@ class _Parser:
         self.step: Draft | None = None
         self.substep: Draft | None = None
         self.checklist: str | None = None
-        #: Boxes that the next line may go on with, the innermost last.
+        #: Boxes that the next line may continue, the innermost last.
         self.boxes: list[Box] = []
         self.text: Text | None = None
         self.after_blank = False
@@ -93,7 +214,7 @@ class _Parser:
         if not line.body:
             self._blank()
             return
-        self.diagnostics += near.placeholders(line)
+        self.diagnostics += markdown.placeholders(line)
         head = markdown.heading(line.body) if line.body[0] == "#" and line.indent < 4 else None
         if head:
             self._heading(line, *head)
@@ -108,7 +229,8 @@ class _Parser:
         label = markdown.label(line.body)
         box = markdown.box(line.body)
         owner = self.substep or self.step
-        if label and not self._continues_box(label):
+        known = label and (label.name in _CHECKLISTS or label.name in _PASSAGES)
+        if label and (known or not self.boxes):
             self._label(line, label)
         elif box:
             self.text = None
@@ -119,17 +241,13 @@ class _Parser:
         else:
             self._continue(line)
         if owner and not box and "commit" not in owner.passages:
-            self.diagnostics += near.commit(line)
+            self.diagnostics += markdown.commit_line(line)
 
     def _close_boxes(self, line: Line) -> None:
-        # Behind a blank line one stray space does not make a continuation.
+        # After a blank line a single space does not continue a box.
         least = 2 if self.after_blank else 1
         while self.boxes and line.indent < self.boxes[-1].indent + least:
             self.boxes.pop()
-
-    def _continues_box(self, label: Label) -> bool:
-        known = label.name in _CHECKLISTS or label.name in _PASSAGES
-        return bool(self.boxes) and not known
 
     def _fenced(self, line: Line) -> None:
         if not self.in_fence:
@@ -139,7 +257,7 @@ class _Parser:
         head = markdown.heading(line.body) if line.body[:1] == "#" else None
         if head and not self.fence_noted and _STEP.match(head[1]):
             self.fence_noted = True
-            self.diagnostics.append(near.in_fence(line.number, head[1]))
+            self.diagnostics.append(markdown.in_fence(line.number, head[1]))
 
     def _blank(self) -> None:
         self.after_blank = True
@@ -147,10 +265,10 @@ class _Parser:
             self.text = None
 
     def _note_anchors(self, line: Line, *, on_heading: bool) -> list[str]:
-        # Each `{#` is looked at once: a brace inside ends the pattern.
+        # Read each `{#` once: a brace inside ends the pattern.
         found = _ANCHOR.findall(markdown.mask_code(line.body))
         if not on_heading:
-            # A space tells an anchor that went wrong from a template's `{#if this}`.
+            # A wrong anchor has no space; a template's `{#if this}` has one.
             found = [name for name in found if name and not any(map(str.isspace, name))]
         self.anchors += [Anchor(name, line.number, on_heading) for name in found]
         return found
@@ -165,7 +283,9 @@ class _Parser:
         if "plan-metadata" in found:
             self.metadata_level = level
         if level <= 2 and plain and self.title is None:
-            self._set_title(line.number, plain)
+            phase = _PHASE.match(plain)
+            self.title = plain[phase.end() :] if phase else plain
+            self.diagnostics += [] if phase else markdown.phase(line.number, plain)
         step = self._step_heading(level, plain)
         if step:
             self._open_step(line, level, *step, found)
@@ -174,14 +294,8 @@ class _Parser:
         if self.step:
             self.checklist = _CHECKLISTS.get(plain.strip("*_: ").casefold())
         self._decision(line, level, plain, found)
-        repeats = self.step is not None and near.repeats(plain, self.step.number)
-        self.diagnostics += near.heading(line.number, level, plain, is_repeat=repeats)
-
-    def _set_title(self, number: int, text: str) -> None:
-        phase = _PHASE.match(text)
-        self.title = text[phase.end() :] if phase else text
-        if not phase:
-            self.diagnostics += near.phase(number, text)
+        repeats = self.step is not None and markdown.repeats(plain, self.step.number)
+        self.diagnostics += markdown.near_heading(line.number, level, plain, is_repeat=repeats)
 
     def _step_heading(self, level: int, text: str) -> tuple[str, str] | None:
         match = _STEP.match(text)
@@ -200,7 +314,7 @@ class _Parser:
         self, line: Line, level: int, number: str, title: str, found: Sequence[str]
     ) -> None:
         anchor = found[0] if found else "step-" + number.lower().replace(".", "-")
-        # The heading's first anchor is the step's; one that it got is an anchor too.
+        # The heading's first anchor is the step's; an anchor made from its number counts too.
         if found:
             self.anchors[-len(found)] = Anchor(anchor, line.number, True, True)
         else:
@@ -229,7 +343,7 @@ class _Parser:
         if match is None:
             return
         title = text[match.end() :]
-        # Only the end can hold the status, and a pattern must not wander over a megabyte.
+        # Only the end can have the status, and a pattern must not search a megabyte.
         tail = title[-200:]
         status = _STATUS.search(tail)
         if status:

@@ -1,52 +1,236 @@
 """Plan -> diagnostics. One generator per rule; RULES and LENIENT_RULES list them.
 
-The rules about anchors and dependencies, which the execution needs, are in `execution.py`.
+The rules about anchors and dependencies, which the execution needs, come first.
 
 To add a rule: write the generator, put its name in RULES, add `bad.md` and `good.md`
-under `tests/plans/<code>/`, and describe the code in `docs/errors.md`.
+under `tests/plan/plans/<code>/`, and describe the code in `docs/reference/errors.md`.
 """
 
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
-from tugtool.plan import draft, execution, graph, markdown, near
+from tugtool.plan import markdown, model, parser
+from tugtool.plan.markdown import short
 from tugtool.plan.model import Diagnostic
-from tugtool.plan.near import short
+from tugtool.system import text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Literal
 
-    from tugtool.plan.model import Plan, Step
+    from tugtool.plan.model import Anchor, Plan, Step
+
+    Severity = Literal["error", "warning", "info"]
 
     Rule = Callable[[Plan], Iterator[Diagnostic]]
+
 
 REQUIRED_SECTIONS = ("plan-metadata", "phase-overview", "execution-steps")
 REQUIRED_METADATA = ("owner", "status", "last updated")
 STATUSES = ("draft", "active", "done")
 LONG_PLAN_LINES = 3000
 
-#: Errors by name, warnings by nature.
+#: Codes that look like errors, but are warnings.
 _MILD_ERRORS = ("E004", "E018")
-_SEVERITIES = {"E": "error", "W": "warning", "P": "warning", "I": "info"}
+_SEVERITIES: dict[str, Severity] = {"E": "error", "W": "warning", "P": "warning", "I": "info"}
 
 _CITATION = re.compile(r"\[([DQ][A-Z]?\d+[a-z]?)\]")
 _NAMED = re.compile(r"\b(?:Spec|Table|Risk|List|Figure|Diagram|Decision|Question|Section)s?\s+\S")
+#: Suggestions cost time, so only the first few of many wrong anchors get them.
+_MOST_SUGGESTIONS = 10
+#: Comparing two names costs the product of their lengths: 2,000 names of 11 letters.
+_MOST_COMPARED = 250_000
+_LONGEST_COMPARED = 200
+
+_KEBAB = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
+_EXCEPT = re.compile(r"(?:none|n/a)\W{1,3}(?:except|but|other than|besides)\b", re.IGNORECASE)
+_ASIDE = re.compile(
+    r"\[[^\[\]]*\]\([^()]*\)|\((?!(?:and|plus|also|&|as well)\b)[^()]*\)", re.IGNORECASE
+)
+_IN_WORDS = re.compile(
+    r"(?<![#\w-])steps?[ \t]+[A-Z]?\d"
+    r"|\b(?:all|every|each|any|previous|preceding|prior|earlier)[ \t]+(?:\w+[ \t]+)?steps?\b",
+    re.IGNORECASE,
+)
+_BETWEEN = re.compile(
+    r"[\s)\]*_`]*(?:through|thru|to|until|up to|\.{2,3}|\u2026|[-\u2013\u2014])"
+    r"[\s*_`]*(?:\[[^\]]*\]\()?[*_`(\[]*",
+    re.IGNORECASE,
+)
+#: `#step-1 through 4` names only one end.
+_OPEN_RANGE = re.compile(
+    r"[\s)\]*_`]*(?:(?:through|thru|to|until|up to)\b|\.{2,3}|\u2026|\u2013)"
+    r"[\s*_`]*(?:steps?[\s-]*)?\d",
+    re.IGNORECASE,
+)
+
 _UNFILLED = ("tbd", "todo", "???", "...", "…")
 
 
 def check(plan: Plan, level: str) -> list[Diagnostic]:
-    """What there is to say about a plan at a level, by line."""
+    """The messages about a plan at a level, by line."""
     rules = LENIENT_RULES if level == "lenient" else (*LENIENT_RULES, *RULES)
     found = [diagnostic for rule in rules for diagnostic in rule(plan)]
     return sorted(found, key=lambda each: (each.line, each.code))
 
 
-def severity(code: str, level: str = "normal") -> str:
+def severity(code: str, level: str = "normal") -> Severity:
     """error, warning or info; at the strict level warnings are errors."""
-    mild = "warning" if code in _MILD_ERRORS else _SEVERITIES[code[0]]
+    mild: Severity = "warning" if code in _MILD_ERRORS else _SEVERITIES[code[0]]
     return "error" if level == "strict" and mild == "warning" else mild
+
+
+def step_anchors_are_well_formed(plan: Plan) -> Iterator[Diagnostic]:
+    """E005, for the anchors that the execution uses."""
+    return _malformed(anchor for anchor in plan.anchors if anchor.on_step)
+
+
+def other_anchors_are_well_formed(plan: Plan) -> Iterator[Diagnostic]:
+    """E005, for the rest."""
+    return _malformed(anchor for anchor in plan.anchors if not anchor.on_step)
+
+
+def _malformed(anchors: Iterable[Anchor]) -> Iterator[Diagnostic]:
+    for anchor in anchors:
+        if not _KEBAB.match(anchor.name):
+            yield Diagnostic(
+                "E005",
+                anchor.line,
+                f"the anchor {{#{short(anchor.name)}}} is malformed",
+                "use lower-case letters, digits and single hyphens: {#step-3}",
+                anchor.name,
+            )
+
+
+def step_anchors_are_unique(plan: Plan) -> Iterator[Diagnostic]:
+    """E006, for the anchors that the execution uses."""
+    first: dict[str, Anchor] = {}
+    for anchor in plan.anchors:
+        if anchor.on_step and first.setdefault(anchor.name, anchor) is not anchor:
+            yield _twice(first[anchor.name], anchor)
+
+
+def other_anchors_are_unique(plan: Plan) -> Iterator[Diagnostic]:
+    """E006, if at least one of the two anchors is not a step's."""
+    first: dict[str, Anchor] = {}
+    on_step: set[str] = set()
+    for anchor in plan.anchors:
+        before = first.setdefault(anchor.name, anchor)
+        # The other rule reports two steps.
+        told = anchor.on_step and anchor.name in on_step
+        if before is not anchor and not told:
+            yield _twice(before, anchor)
+        if anchor.on_step:
+            on_step.add(anchor.name)
+
+
+def _twice(before: Anchor, again: Anchor) -> Diagnostic:
+    return Diagnostic(
+        "E006",
+        again.line,
+        f"the anchor {short(again.name)} is on line {before.line} and again on line {again.line}",
+        "give one of them another anchor",
+        again.name,
+    )
+
+
+def needs_exist(plan: Plan) -> Iterator[Diagnostic]:
+    """E010: a step may only depend on steps of the plan."""
+    # In order, not as a set: the suggestions must be the same every time.
+    known = {step.anchor: step for step in plan.every_step()}
+    sections = {anchor.name for anchor in plan.anchors}
+    suggested = 0
+    for step in plan.every_step():
+        for need in step.needs:
+            if need.anchor in known:
+                continue
+            close = []
+            if suggested < _MOST_SUGGESTIONS:
+                suggested += 1
+                close = _closest(need.anchor, known)
+            what = "an anchor, not a step" if need.anchor in sections else "not a step of this plan"
+            yield Diagnostic(
+                "E010",
+                need.line,
+                f"{short(step.anchor)} depends on #{short(need.anchor)}, which is {what}",
+                f"closest: {', '.join('#' + name for name in close)}" if close else "",
+                step.anchor,
+            )
+
+
+def _closest(wanted: str, known: Iterable[str]) -> list[str]:
+    wanted = wanted[:_LONGEST_COMPARED]
+    room, pool = _MOST_COMPARED, []
+    for name in known:
+        if len(name) > _LONGEST_COMPARED:
+            continue
+        room -= len(name) * len(wanted)
+        if room < 0:
+            break
+        pool.append(name)
+    return text.names(wanted, pool)
+
+
+def nothing_waits_for_itself(plan: Plan) -> Iterator[Diagnostic]:
+    """E011: a step may not wait for itself, not even through others."""
+    lines: dict[str, int] = {}
+    for step in plan.every_step():
+        # Of two steps with one anchor the first counts, as in the graph.
+        lines.setdefault(step.anchor, step.line)
+    found = model.cycles(model.folded(plan))
+    for step in plan.steps:
+        if step.substeps:
+            found += model.cycles(model.among_substeps(step))
+    for cycle in found:
+        path = " -> ".join(f"{anchor} (line {lines[anchor]})" for anchor in cycle)
+        yield Diagnostic(
+            "E011",
+            lines[cycle[0]],
+            f"these steps wait for each other: {path}",
+            "remove one of these dependencies",
+            cycle[0],
+        )
+
+
+def there_are_steps(plan: Plan) -> Iterator[Diagnostic]:
+    """E013: without steps there is nothing to carry out."""
+    if not plan.steps:
+        yield Diagnostic(
+            "E013",
+            1,
+            "the plan has no steps",
+            "write a heading of level 3 to 5 like: #### Step 1: Title {#step-1}",
+        )
+
+
+def needs_are_named(plan: Plan) -> Iterator[Diagnostic]:
+    """E017: a dependency must be an anchor, not prose or a range."""
+    for step in plan.every_step():
+        said = step.depends_on
+        if said is None or (parser.is_none(said.text) and not _EXCEPT.match(said.text)):
+            continue
+        # `#step-1, Step 2`: without this the second is ignored, and the step starts too early.
+        # Links and remarks in parentheses may speak of steps; `(and Step 2)` is not a remark.
+        in_words = _IN_WORDS.search(_ASIDE.sub(" ", said.text))
+        if not step.needs or _has_range(said.text) or in_words:
+            yield Diagnostic(
+                "E017",
+                said.line,
+                f'{short(step.anchor)} depends on "{short(said.text)}", which is prose or a range',
+                "name every step: **Depends on:** #step-1, #step-2",
+                step.anchor,
+            )
+
+
+def _has_range(text: str) -> bool:
+    spans = [match.span() for match in parser.REFERENCE.finditer(text)]
+    gaps = (text[end:start] for (_, end), (start, _) in pairwise(spans))
+    if any(len(gap) < 200 and _BETWEEN.fullmatch(gap) for gap in gaps):
+        return True
+    return any(_OPEN_RANGE.match(text[end : end + 40]) for _, end in spans)
 
 
 def sections_are_there(plan: Plan) -> Iterator[Diagnostic]:
@@ -63,20 +247,17 @@ def sections_are_there(plan: Plan) -> Iterator[Diagnostic]:
 
 
 def metadata_is_there(plan: Plan) -> Iterator[Diagnostic]:
-    """E002: who, in what state, and how old."""
+    """E002: the metadata name the owner, the status and the date."""
+    table = next((a.line for a in plan.anchors if a.name == "plan-metadata"), 1)
     for field in REQUIRED_METADATA:
         value = plan.metadata.get(field)
         if value is None or not value.text:
             yield Diagnostic(
                 "E002",
-                value.line if value else _metadata_line(plan),
+                value.line if value else table,
                 f"the metadata lack {field.capitalize()}",
                 f"add a row to the table under {{#plan-metadata}}: | {field.capitalize()} | ... |",
             )
-
-
-def _metadata_line(plan: Plan) -> int:
-    return next((a.line for a in plan.anchors if a.name == "plan-metadata"), 1)
 
 
 def status_is_known(plan: Plan) -> Iterator[Diagnostic]:
@@ -98,7 +279,8 @@ def steps_have_references(plan: Plan) -> Iterator[Diagnostic]:
         if not any(each.text for each in said):
             yield _lacks("E004", step, "References", "**References:** [D01] Title, (#section)")
         for each in said:
-            if each.text and not _cites_something(each.text):
+            named = _CITATION.search(each.text) or _NAMED.search(each.text)
+            if each.text and not named and not parser.references(each.text):
                 yield Diagnostic(
                     "E018",
                     each.line,
@@ -106,10 +288,6 @@ def steps_have_references(plan: Plan) -> Iterator[Diagnostic]:
                     "cite decisions like [D01], things like Spec S01, or anchors like #context",
                     step.anchor,
                 )
-
-
-def _cites_something(text: str) -> bool:
-    return bool(_CITATION.search(text) or draft.references(text) or _NAMED.search(text))
 
 
 def decisions_have_status(plan: Plan) -> Iterator[Diagnostic]:
@@ -145,12 +323,15 @@ def _lacks(code: str, step: Step, what: str, form: str) -> Diagnostic:
 
 
 def nothing_is_left_to_fill_in(plan: Plan) -> Iterator[Diagnostic]:
-    """W006: values that only hold a place; the parser finds the `<placeholders>`."""
+    """W006: placeholder values; the parser finds the `<placeholders>`."""
     passages = [*plan.metadata.values(), *([plan.purpose] if plan.purpose else [])]
     for step in plan.every_step():
         passages += [each for each in (step.commit, step.references) if each]
-        found = _placeholder_in_code(step.commit.text) if step.commit else None
-        if step.commit and found:
+        # A commit line between backticks must be filled in too; the parser reports the
+        # placeholders outside backticks.
+        said = step.commit.text if step.commit else ""
+        found = markdown.placeholder(said)
+        if step.commit and found and not markdown.placeholder(markdown.mask_code(said)):
             message = f"the placeholder {short(found)} is still there"
             yield Diagnostic("W006", step.commit.line, message, "replace it", step.anchor)
     for passage in passages:
@@ -159,18 +340,13 @@ def nothing_is_left_to_fill_in(plan: Plan) -> Iterator[Diagnostic]:
             yield Diagnostic("W006", passage.line, message, "replace it")
 
 
-def _placeholder_in_code(text: str) -> str | None:
-    # A commit line is between backticks, and still to be filled in; what is outside them
-    # the parser has told.
-    outside = near.placeholder(markdown.mask_code(text))
-    return None if outside else near.placeholder(text)
-
-
 def later_steps_have_needs(plan: Plan) -> Iterator[Diagnostic]:
-    """W007: a step that waits for nothing starts at once; is that meant?"""
-    waits = graph.folded(plan)
-    for step in plan.steps[1:]:
-        if not waits[step.anchor] and not step.needs:
+    """W007: a step without dependencies starts at once, which may be a mistake."""
+    waits = model.folded(plan)
+    meant = {s.anchor for s in plan.steps if s.depends_on and parser.is_none(s.depends_on.text)}
+    # An author who writes it for two steps wants several first steps.
+    for step in plan.steps[1:] if len(meant) < 2 else ():
+        if not waits[step.anchor] and not step.needs and step.anchor not in meant:
             yield _lacks("W007", step, "dependencies", "**Depends on:** #step-1")
 
 
@@ -194,10 +370,10 @@ def citations_lead_somewhere(plan: Plan) -> Iterator[Diagnostic]:
             if said and name not in known:
                 message = f"{short(step.anchor)} cites {short(name)}, which the plan does not have"
                 yield Diagnostic("W012", said.line, message, "", step.anchor)
-        for anchor in dict.fromkeys(draft.references(said.text) if said else []):
+        for anchor in dict.fromkeys(parser.references(said.text) if said else []):
             if said and anchor not in anchors:
                 message = (
-                    f"{short(step.anchor)} cites #{short(anchor)}, which is no anchor of the plan"
+                    f"{short(step.anchor)} cites #{short(anchor)}, which the plan does not define"
                 )
                 yield Diagnostic("W013", said.line, message, "", step.anchor)
     for decision in plan.decisions:
@@ -218,7 +394,7 @@ def dotted_steps_have_parents(plan: Plan) -> Iterator[Diagnostic]:
 
 
 def plan_is_not_too_long(plan: Plan) -> Iterator[Diagnostic]:
-    """I001: a plan that nobody will read."""
+    """I001: a plan that is too long to read."""
     if plan.line_count > LONG_PLAN_LINES:
         message = f"the plan has {plan.line_count} lines"
         yield Diagnostic("I001", 1, message, "would two plans be easier to review?")
@@ -229,20 +405,20 @@ def what_the_parser_noticed(plan: Plan) -> Iterator[Diagnostic]:
     return iter(plan.diagnostics)
 
 
-#: What would break the execution.
+#: Rules without which the execution would break.
 LENIENT_RULES: tuple[Rule, ...] = (
-    execution.step_anchors_are_well_formed,
-    execution.step_anchors_are_unique,
-    execution.needs_exist,
-    execution.nothing_waits_for_itself,
-    execution.there_are_steps,
-    execution.needs_are_named,
+    step_anchors_are_well_formed,
+    step_anchors_are_unique,
+    needs_exist,
+    nothing_waits_for_itself,
+    there_are_steps,
+    needs_are_named,
 )
 
-#: What else a good plan has.
+#: The other rules for a good plan.
 RULES: tuple[Rule, ...] = (
-    execution.other_anchors_are_well_formed,
-    execution.other_anchors_are_unique,
+    other_anchors_are_well_formed,
+    other_anchors_are_unique,
     sections_are_there,
     metadata_is_there,
     status_is_known,

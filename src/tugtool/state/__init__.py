@@ -1,119 +1,67 @@
 """The operations on a plan's execution, one function and one transaction each.
 
-`from tugtool import state; state.claim(...)`: each is imported when it is first used,
-because a command needs one of them and pays for what it imports.
+`from tugtool import state; state.claim(...)`: each is imported at its first use,
+because a command needs only one of them and pays for each import.
+
+Room `state`: the record, without git. It imports errors, system, plan and store; workflow,
+implement and cli may import it.
 """
 
 from __future__ import annotations
 
+import sys
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tugtool.state.checklist import artifact, update
-    from tugtool.state.claiming import claim
-    from tugtool.state.counting import stats
-    from tugtool.state.explaining import why
-    from tugtool.state.finishing import complete
-    from tugtool.state.flow import pause, resume
-    from tugtool.state.freeing import release, reopen, reset
-    from tugtool.state.history import log
-    from tugtool.state.holding import heartbeat, start
-    from tugtool.state.hosting import adopt, let_go, standing
-    from tugtool.state.importing import import_
-    from tugtool.state.overview import status
-    from tugtool.state.pruning import prune
-    from tugtool.state.reconciling import reconcile
-    from tugtool.state.recounting import recount
-    from tugtool.state.reporting import report, spent_tokens
-    from tugtool.state.restoring import restore
-    from tugtool.state.reviewing import accept, reject, review
-    from tugtool.state.revising import diff, revise
-    from tugtool.state.setup import init
-    from tugtool.state.upkeep import archive, export
-    from tugtool.state.verifying import verify
-    from tugtool.state.views import ready, show
+    from tugtool.state.attempts import Note, report, spent_microdollars, spent_tokens
+    from tugtool.state.checklists import artifact, update
+    from tugtool.state.claims import Request, claim
+    from tugtool.state.completion import Finding, complete, verify
+    from tugtool.state.explanation import why
+    from tugtool.state.history import Reader, log, stats
+    from tugtool.state.leases import adopt, heartbeat, judge_from_now, let_go, standing, start
+    from tugtool.state.plans import init, move, recount
+    from tugtool.state.proofs import reconcile
+    from tugtool.state.record import PlanCopy
+    from tugtool.state.releases import pause, release, reopen, reset, resume
+    from tugtool.state.reviews import accept, reject, review
+    from tugtool.state.revision_plan import Allowed
+    from tugtool.state.revisions import diff, revise
+    from tugtool.state.transfer import import_
+    from tugtool.state.upkeep import archive, export, prune, restore
+    from tugtool.state.views import is_recorded, ready, show, status
 
+
+#: Module -> its operations and classes. Type checkers read the imports above.
 _HOMES = {
-    "accept": "reviewing",
-    "adopt": "hosting",
-    "archive": "upkeep",
-    "artifact": "checklist",
-    "claim": "claiming",
-    "complete": "finishing",
-    "export": "upkeep",
-    "diff": "revising",
-    "heartbeat": "holding",
-    "import_": "importing",
-    "init": "setup",
-    "let_go": "hosting",
-    "log": "history",
-    "pause": "flow",
-    "prune": "pruning",
-    "ready": "views",
-    "reconcile": "reconciling",
-    "recount": "recounting",
-    "reject": "reviewing",
-    "release": "freeing",
-    "reopen": "freeing",
-    "report": "reporting",
-    "reset": "freeing",
-    "restore": "restoring",
-    "resume": "flow",
-    "review": "reviewing",
-    "revise": "revising",
-    "show": "views",
-    "spent_tokens": "reporting",
-    "standing": "hosting",
-    "start": "holding",
-    "stats": "counting",
-    "status": "overview",
-    "update": "checklist",
-    "verify": "verifying",
-    "why": "explaining",
+    "attempts": "Note report spent_microdollars spent_tokens",
+    "checklists": "artifact update",
+    "claims": "Request claim",
+    "completion": "Finding complete verify",
+    "explanation": "why",
+    "history": "Reader log stats",
+    "leases": "adopt heartbeat judge_from_now let_go standing start",
+    "plans": "init move recount",
+    "proofs": "reconcile",
+    "record": "PlanCopy",
+    "releases": "pause release reopen reset resume",
+    "reviews": "accept reject review",
+    "revision_plan": "Allowed",
+    "revisions": "diff revise",
+    "transfer": "import_",
+    "upkeep": "archive export prune restore",
+    "views": "is_recorded ready show status",
 }
 
-__all__ = [
-    "accept",
-    "adopt",
-    "archive",
-    "artifact",
-    "claim",
-    "complete",
-    "diff",
-    "export",
-    "heartbeat",
-    "import_",
-    "init",
-    "let_go",
-    "log",
-    "pause",
-    "prune",
-    "ready",
-    "reconcile",
-    "recount",
-    "reject",
-    "release",
-    "reopen",
-    "report",
-    "reset",
-    "restore",
-    "resume",
-    "review",
-    "revise",
-    "show",
-    "spent_tokens",
-    "standing",
-    "start",
-    "stats",
-    "status",
-    "update",
-    "verify",
-    "why",
-]
+_HOME_OF = {
+    name: f"tugtool.state.{home}" for home, names in _HOMES.items() for name in names.split()
+}
+
+__all__ = [*_HOME_OF]
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    home = _HOME_OF.get(name)
+    if home is None:
         raise AttributeError(name)
-    module = __import__(f"tugtool.state.{_HOMES[name]}", fromlist=[name])
-    operation: object = getattr(module, name)
-    return operation
+    return getattr(sys.modules.get(home) or __import__(home, fromlist=[name]), name)

@@ -1,35 +1,35 @@
-"""What every operation does in its transaction: look things up, guard, note what changed."""
+"""Shared parts of the operations: rows, guards, items, counts, events."""
 
 from __future__ import annotations
 
-from tugtool import jsontext
-from tugtool.errors import NoSuchStep
-from tugtool.state_errors import (
-    NotOwner,
-    PlanChanged,
-    PlanNotInitialised,
-    Superseded,
-    WrongStatus,
-)
+from tugtool import errors
 from tugtool.store import sql
+from tugtool.system import text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+    from typing import Any
 
-    from tugtool.store import Row, Transaction
+    from tugtool.schemas import StepNames
+    from tugtool.store import Row, Store, Transaction
 
-    Data = dict[str, object]
+    #: Items and their new status, as events name them: anchor, kind, ordinal, status.
+    Changes = list[list[object]]
 
 
+#: The statuses of an item that needs no more work.
+CLOSED = ("completed", "deferred")
+#: The columns of a hold: its owner and its times.
+HOLD = "claimed_by claimed_at lease_expires_at heartbeat_at"
+
+
+# With a `signature` (the file system's facts of the file) the hash is computed by `read`, and only
+# if the signature has changed since it was last computed.
 class PlanCopy:
-    """The plan file that the caller works from, by its hash; None if there is no file.
+    """The caller's plan file, by its hash; None if there is no file."""
 
-    With a `signature` (what the file system says of it) the hash is computed by `read`, and
-    only if the signature is not the one it was last computed for.
-    """
-
-    __slots__ = ("file", "hash", "read", "signature", "worktree")
+    __slots__ = ("file", "hash", "read", "renamed", "signature", "worktree")
 
     def __init__(
         self,
@@ -43,16 +43,16 @@ class PlanCopy:
         self.file = file
         #: The linked worktree that has it; None for the main one.
         self.worktree = worktree
-        self.hash = hash
-        self.signature = signature
-        self.read = read
+        self.hash, self.signature, self.read = hash, signature, read
+        #: For a missing plan file: returns the plan file that has its text.
+        self.renamed: Callable[[Row], str | None] = lambda row: None
 
     def now(self) -> str | None:
-        """The hash of what lies there, read now."""
+        """Read the file and return its hash."""
         return self.hash if self.read is None else self.read()
 
     def hash_in(self, tx: Transaction) -> str | None:
-        """The hash, from the record where it still holds."""
+        """Return the hash, from the record if that is still valid."""
         if self.read is None:
             return self.hash
         name = storable(self.file)
@@ -65,86 +65,146 @@ class PlanCopy:
         return found
 
 
-def plan_row(tx: Transaction, plan: str) -> Row:
-    """The plan, or the refusal that it has no state."""
-    row = tx.first(sql.PLAN)
+def plan_row(tx: Transaction, statement: str = "", **values: object) -> Row:
+    """Return the plan's row; raise if it has no state."""
+    row = tx.first(statement if statement else sql.PLAN, **values)
     if row is None:
-        raise PlanNotInitialised(plan)
+        raise errors.PlanNotInitialised(tx.plan)
     return row
 
 
-def step_row(tx: Transaction, plan: str, anchor: str) -> Row:
-    """The step or substep, or the refusal with the closest anchors."""
+def step_row(tx: Transaction, anchor: str) -> Row:
+    """Return the row of a step or substep; raise with the closest anchors."""
     row = tx.first(sql.STEP, anchor=anchor)
     if row is None:
-        from tugtool import nearest
-
         known = [each["anchor"] for each in tx.all(sql.STEPS)]
-        close = nearest.names(anchor, known) or nearest.names(f"step-{anchor}", known)
-        raise NoSuchStep(anchor, plan=plan, close=close)
+        close = text.names(anchor, known) or text.names(f"step-{anchor}", known)
+        raise errors.NoSuchStep(anchor, plan=tx.plan, close=close)
     return row
 
 
-def family(tx: Transaction, plan: str, anchor: str) -> tuple[Row, Row]:
-    """What the anchor names, and the step whose claim counts for it."""
-    row = step_row(tx, plan, anchor)
+def family(tx: Transaction, anchor: str) -> tuple[Row, Row]:
+    """Return the row of the anchor, and the step whose claim counts for it."""
+    row = step_row(tx, anchor)
     if row["parent_anchor"] is None:
         return row, row
-    return row, step_row(tx, plan, row["parent_anchor"])
+    return row, step_row(tx, row["parent_anchor"])
 
 
-def has_needs_elsewhere(tx: Transaction, step: Row) -> bool:
-    """Whether another worktree has committed what a held step, or a substep of it, depends on."""
-    anchor, owner = step["anchor"], step["claimed_by"]
-    members = [anchor, *(row["anchor"] for row in tx.all(sql.SUBSTEPS, anchor=anchor))]
-    needs = (row for member in members for row in tx.all(sql.NEEDS, anchor=member))
-    # The step itself, if a substep needs another, has no commit while it is held.
-    return any(row["commit_hash"] and row["completed_by"] != owner for row in needs)
+def members(tx: Transaction, row: Row) -> list[Row]:
+    """Return a step and its substeps; for a substep only itself."""
+    own = row["parent_anchor"] is None
+    return [row, *(tx.all(sql.SUBSTEPS, anchor=row["anchor"]) if own else ())]
+
+
+def substeps(tx: Transaction, anchor: str) -> list[str]:
+    """Return the anchors of a step's substeps."""
+    return [row["anchor"] for row in tx.all(sql.SUBSTEPS, anchor=anchor)]
+
+
+def items(tx: Transaction, row: Row) -> list[Row]:
+    """Return the items of a step and its substeps; for a substep only its own."""
+    return [item for each in members(tx, row) for item in tx.all(sql.ITEMS, anchor=each["anchor"])]
+
+
+def open_items(tx: Transaction, members: Iterable[Row]) -> list[Row]:
+    """Return the items of these rows that are neither completed nor deferred."""
+    return [item for each in members for item in tx.all(sql.OPEN_ITEMS, anchor=each["anchor"])]
+
+
+def close_items(tx: Transaction, closed: Iterable[Row], reason: str | None) -> Changes:
+    """Complete items for a reason; they keep their evidence."""
+    return [_set_item(tx, item, "completed", reason, item["evidence"]) for item in closed]
+
+
+def reopen_items(tx: Transaction, reopened: Iterable[Row]) -> Changes:
+    """Open items again, without their reason and evidence."""
+    return [_set_item(tx, item, "open", None, None) for item in reopened]
+
+
+def _set_item(
+    tx: Transaction, item: Row, status: str, reason: str | None, evidence: str | None
+) -> list[object]:
+    anchor, kind, ordinal = item["step_anchor"], item["kind"], item["ordinal"]
+    key = {"anchor": anchor, "kind": kind, "ordinal": ordinal}
+    tx.run(sql.SET_ITEM, **key, status=status, reason=reason, evidence=evidence)
+    return [anchor, kind, ordinal, status]
+
+
+def reopen_unfinished(tx: Transaction, row: Row, *statuses: str) -> Changes:
+    """Open items of these statuses again, except those of completed substeps."""
+    unfinished = [each["anchor"] for each in members(tx, row) if each["status"] != "completed"]
+    found = [item for each in unfinished for item in tx.all(sql.ITEMS, anchor=each)]
+    return reopen_items(tx, [item for item in found if item["status"] in statuses])
+
+
+def gone(tx: Transaction, plan: str | None = None) -> set[str]:
+    """Return held steps whose holder's process no longer runs."""
+    holders = tx.all(sql.HOLDERS, plan=tx.plan if plan is None else plan)
+    return {row["step_anchor"] for row in holders if _is_gone(row)}
+
+
+def _is_gone(row: Row) -> bool:
+    from tugtool.system import process  # Most claims name no process.
+
+    return process.is_gone(row)
 
 
 def storable(text: str) -> str:
-    """The text as a database takes it: bytes that were no UTF-8 are written out."""
+    """Return the text as UTF-8 for the database, with other bytes escaped."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+def owner_of(worktree: str) -> str:
+    """Return the name under which a worktree owns steps: its path as storable text."""
+    return storable(worktree)
+
+
 def reason(text: str | None) -> str | None:
-    """Why something was done; blank says nothing, and is stored as nothing."""
+    """Return a reason for the database; None if it is blank."""
     return storable(text) if text is not None and text.strip() else None
 
 
 def refuse_stale(plan: str, top: Row, attempt: int | None) -> None:
-    """E060, before anything else that is about the step's status."""
+    """Raise E060, before any other check of the step's status."""
     if attempt is not None and attempt != top["attempt"]:
-        raise Superseded(plan, top["anchor"], attempt=attempt, current=top["attempt"])
+        raise errors.Superseded(plan, top["anchor"], attempt=attempt, current=top["attempt"])
 
 
 def refuse_stranger(plan: str, top: Row, owner: str) -> None:
-    """E050 where nobody holds the step, E049 where somebody else does."""
+    """Raise E050 if no worker holds the step, E049 if another one does."""
     if top["claimed_by"] is None:
         needed = "it has to be claimed first"
-        raise WrongStatus(plan, top["anchor"], status=top["status"], needed=needed)
+        raise errors.WrongStatus(plan, top["anchor"], status=top["status"], needed=needed)
     if top["claimed_by"] != owner:
-        raise NotOwner(plan, top["anchor"], owner=top["claimed_by"], caller=owner)
+        raise errors.NotOwner(plan, top["anchor"], owner=top["claimed_by"], caller=owner)
 
 
 def refuse_archived(row: Row) -> None:
-    """E050: an archived plan hands out nothing, and is neither paused nor resumed."""
+    """Raise E050: an archived plan gives out no steps, and is neither paused nor resumed."""
     if row["status"] == "archived":
-        needed = "tugcode state archive --undo brings it back"
-        raise WrongStatus(row["plan_path"], None, status="archived", needed=needed)
+        needed = "tugcode archive --undo brings it back"
+        raise errors.WrongStatus(row["plan_path"], None, status="archived", needed=needed)
 
 
 def refuse_drift(tx: Transaction, row: Row, copy: PlanCopy) -> None:
-    """E048: the caller works from another text than the one that was agreed."""
+    """Raise E048 if the caller's file differs from the agreed text."""
     found = copy.hash_in(tx)
     if found != row["plan_hash"]:
-        agreed, at = row["plan_hash"], copy.worktree
-        raise PlanChanged(row["plan_path"], file=copy.file, agreed=agreed, found=found, worktree=at)
+        facts = {"agreed": row["plan_hash"], "found": found, "worktree": copy.worktree}
+        facts |= {"earlier": is_earlier(tx, found), "renamed_to": copy.renamed(row)}
+        raise errors.PlanChanged(row["plan_path"], file=copy.file, **facts)
+
+
+def is_earlier(tx: Transaction, found: str | None) -> bool:
+    """Return whether a text of the plan was agreed before the present one."""
+    from tugtool.store.sql import records as sql_records  # Only for a refusal.
+
+    return tx.first(sql_records.EARLIER_TEXT, hash=found) is not None
 
 
 def held(
     tx: Transaction,
-    plan: str,
     anchor: str,
     *,
     owner: str,
@@ -152,66 +212,47 @@ def held(
     copy: PlanCopy | None = None,
     unfinished: bool = False,
 ) -> tuple[Row, Row]:
-    """The step (or substep) and its step, if the caller holds it; checks in the refusals' order.
-
-    A completed substep of a held step will do, unless it has to be `unfinished`.
-    """
-    plan_ = plan_row(tx, plan)
-    row, top = family(tx, plan, anchor)
-    refuse_stale(plan, top, attempt)
+    """Return the row and its step if the caller holds it; checks in the order of refusals."""
+    # A completed substep of a held step is accepted, unless it has to be `unfinished`.
+    plan_ = plan_row(tx)
+    row, top = family(tx, anchor)
+    refuse_stale(tx.plan, top, attempt)
     done = row if unfinished else top
     if done["status"] == "completed":
-        raise WrongStatus(plan, done["anchor"], status="completed", needed="nothing is left to do")
-    refuse_stranger(plan, top, owner)
+        raise errors.WrongStatus(
+            tx.plan, done["anchor"], status="completed", needed="nothing is left to do"
+        )
+    refuse_stranger(tx.plan, top, owner)
     if copy is not None:
         refuse_drift(tx, plan_, copy)
     return row, top
 
 
-def renew(tx: Transaction, plan: str, top: Row, seconds: float | None = None) -> str:
-    """Every write of the owner is a sign of life; the new end of the lease."""
+def renew(tx: Transaction, top: Row, seconds: float | None = None) -> str:
+    """Renew the lease, as every write of the owner does. Return its new end."""
     attempt = tx.one(sql.ATTEMPT, anchor=top["anchor"], number=top["attempt"])
     lease = seconds or attempt["lease_seconds"]
     until = tx.after(lease)
     tx.run(sql.RENEW, anchor=top["anchor"], until=until)
-    tx.run(
-        sql.SEEN,
-        anchor=top["anchor"],
-        number=top["attempt"],
-        lease_seconds=lease,
-    )
+    tx.run(sql.SEEN, anchor=top["anchor"], number=top["attempt"], lease_seconds=lease)
     return until
 
 
 def displaced(tx: Transaction, step: Row) -> None:
-    """Somebody loses a step: what lies in their worktree is to be saved after the commit."""
-    from tugtool.store import sql_git  # Whoever takes a free step need not load it.
+    """Mark the work of a worker that loses a step as unsaved."""
+    from tugtool.store.sql import git as sql_git  # Claims of free steps need not load it.
 
     anchor, number = step["anchor"], step["attempt"]
     tx.run(sql_git.ADD_UNSAVED, anchor=anchor, number=number, worktree=step["claimed_by"])
 
 
 def is_unsaved(tx: Transaction) -> bool:
-    """Whether work of somebody who lost a step of the plan is still to be saved."""
+    """Return whether the plan has unsaved work of lost steps."""
     return tx.first(sql.ANY_UNSAVED) is not None
-
-
-def set_open(tx: Transaction, item: Row) -> None:
-    """An item starts over: what was said about it no longer holds."""
-    tx.run(
-        sql.SET_ITEM,
-        anchor=item["step_anchor"],
-        kind=item["kind"],
-        ordinal=item["ordinal"],
-        status="open",
-        reason=None,
-        evidence=None,
-    )
 
 
 def note(
     tx: Transaction,
-    plan: str,
     kind: str,
     *,
     anchor: str | None = None,
@@ -219,20 +260,12 @@ def note(
     attempt: int | None = None,
     **detail: object,
 ) -> None:
-    """One event for one change, in the transaction that makes it."""
-    tx.run(
-        sql.ADD_EVENT,
-        anchor=anchor,
-        kind=kind,
-        actor=actor,
-        attempt=attempt,
-        detail=jsontext.encode(detail),
-    )
+    """Record one event for one change, in the same transaction."""
+    tx.note(kind, detail, anchor=anchor, actor=actor, attempt=attempt)
 
 
-def settle(tx: Transaction, plan: str) -> str:
-    """A plan is done exactly when all its steps are; its status."""
-    row = plan_row(tx, plan)
+def settle(tx: Transaction, row: Row) -> str:
+    """Set and return the plan's status: done if all its steps are."""
     wanted = "done" if row["steps_done"] == row["steps_total"] else "active"
     if row["status"] in (wanted, "archived"):
         return str(row["status"])
@@ -240,12 +273,173 @@ def settle(tx: Transaction, plan: str) -> str:
     return wanted
 
 
-def count(tx: Transaction, plan: str, *, ready: int = 0, done: int = 0) -> None:
-    """Keep the plan's own counts; they are what makes answers cheap."""
-    if ready or done:
-        tx.run(sql.COUNT_PLAN, ready=ready, done=done)
+def count(tx: Transaction, *, ready: int = 0, done: int = 0) -> None:
+    """Update the plan's counts, which make answers cheap."""
+    tx.run(sql.COUNT_PLAN, ready=ready, done=done)
 
 
-def names(anchor: str) -> Data:
-    """Every answer names its step twice."""
+def names(anchor: str) -> StepNames:
+    """Return the two names of a step that every answer has."""
     return {"step_anchor": anchor, "anchor": anchor}
+
+
+def columns(row: Row, names: str) -> Any:
+    """Return some columns of a row for an answer: `columns(row, "title status")`."""
+    return {name: row[name] for name in names.split()}
+
+
+def now(store: Store) -> str:
+    """Return the store's time, as every transaction has it."""
+    with store.read() as tx:
+        return tx.now
+
+
+def plans(store: Store) -> dict[str, str]:
+    """Return every recorded plan by its key, with its status."""
+    with store.read() as tx:
+        return {str(row["plan_path"]): str(row["status"]) for row in tx.all(sql.PLANS)}
+
+
+def find_plan(store: Store, plan: str) -> Row | None:
+    """Return the plan's row, or None."""
+    with store.read(plan) as tx:
+        return tx.first(sql.PLAN)
+
+
+def require_plan(store: Store, plan: str) -> Row:
+    """Return the plan's row; raise if it has no state."""
+    with store.read(plan) as tx:
+        return plan_row(tx)
+
+
+def find_step(store: Store, plan: str, anchor: str) -> Row | None:
+    """Return the row of a step or substep, or None."""
+    with store.read(plan) as tx:
+        return tx.first(sql.STEP, anchor=anchor)
+
+
+#: Why a substep is completed that no command named.
+ITEMS_CLOSED = "its items are closed"
+
+
+def completed(tx: Transaction, step: Row, *, actor: str | None) -> int:
+    """Update the dependents of a completed step or substep. Return how many steps became ready."""
+    pending, ready = [step], 0
+    while pending:
+        waiting_substeps, turned = _dependents(tx, pending.pop(), by=-1)
+        ready += turned
+        for waiting in waiting_substeps:
+            substep = tx.one(sql.STEP, anchor=waiting)
+            if may_complete(tx, substep):
+                _close_substep(tx, substep, actor=actor, because=ITEMS_CLOSED)
+                pending.append(substep)
+    return ready
+
+
+def reopened(tx: Transaction, step: Row) -> None:
+    """Update the dependents of a reopened step: they wait again."""
+    _, ready = _dependents(tx, step, by=1)
+    if ready:
+        count(tx, ready=ready)
+
+
+def may_complete(tx: Transaction, substep: Row) -> bool:
+    """Return whether a substep completes by itself: all items closed, nothing to wait for."""
+    if substep["status"] == "completed":
+        return False
+    items = tx.all(sql.ITEMS, anchor=substep["anchor"])
+    if not items or any(item["status"] not in CLOSED for item in items):
+        return False
+    return not own_needs(tx, substep)
+
+
+def own_needs(tx: Transaction, substep: Row) -> list[str]:
+    """Return what a substep itself waits for; its own step does not count."""
+    needs = tx.all(sql.OPEN_NEEDS, anchor=substep["anchor"])
+    return [row["anchor"] for row in needs if row["anchor"] != substep["parent_anchor"]]
+
+
+def complete_substeps(
+    tx: Transaction,
+    anchors: Iterable[str],
+    *,
+    actor: str | None,
+    because: str,
+    commit: str | None = None,
+    reason: str | None = None,
+    unconditionally: bool = False,
+) -> None:
+    """Complete the substeps that complete by themselves, or all unconditionally."""
+    ready = 0
+    for anchor in anchors:
+        # Read it again: the substep before may have completed this one.
+        substep = step_row(tx, anchor)
+        if substep["status"] != "completed" and (unconditionally or may_complete(tx, substep)):
+            _close_substep(tx, substep, actor=actor, because=because, commit=commit, reason=reason)
+            ready += completed(tx, substep, actor=actor)
+    if ready:
+        count(tx, ready=ready)
+
+
+def _close_substep(
+    tx: Transaction,
+    substep: Row,
+    *,
+    actor: str | None,
+    because: str,
+    commit: str | None = None,
+    reason: str | None = None,
+) -> None:
+    """Complete one substep, which counts as progress of its step."""
+    top = tx.one(sql.STEP, anchor=substep["parent_anchor"])
+    # The missing part may be another's step; the work still belongs to its worker.
+    last = tx.first(sql.ATTEMPT, anchor=top["anchor"], number=top["attempt"])
+    worktree = last["worktree"] if last else None
+    tx.run(
+        sql.COMPLETE_STEP, anchor=substep["anchor"], owner=worktree, commit=commit, reason=reason
+    )
+    progress(tx, top["anchor"])
+    note(
+        tx,
+        "substep_completed",
+        anchor=substep["anchor"],
+        actor=actor,
+        attempt=top["attempt"],
+        completed_by=worktree,
+        because=because,
+        reason=reason,
+        commit=commit,
+    )
+
+
+def progress(tx: Transaction, anchor: str) -> None:
+    """Record progress: the step counts as worth another try, and is not parked."""
+    step = tx.one(sql.STEP, anchor=anchor)
+    waits = step["status"] == "pending" and step["open_deps"] == 0
+    if step["parked_at"] is not None and waits:
+        count(tx, ready=1)
+    tx.run(sql.PROGRESS, anchor=anchor)
+
+
+def _dependents(tx: Transaction, step: Row, *, by: int) -> tuple[list[str], int]:
+    """Change the counts of dependents. Return the substeps among them, and the ready steps."""
+    home = step["parent_anchor"] or step["anchor"]
+    substeps, ready = [], 0
+    open_deps: dict[str, int] = {}
+    for row in tx.all(sql.DEPENDENTS, anchor=step["anchor"]):
+        top = row["top"]
+        if row["parent_anchor"] is not None:
+            substeps.append(row["anchor"])
+        if top == home:
+            continue  # inside one step no claim is waited for
+        # Several substeps of one step may wait for the same one.
+        open_deps[top] = open_deps.get(top, row["open_deps"]) + by
+        tx.run(sql.SHIFT_OPEN_DEPS, anchor=top, by=by)
+        if row["parked_at"] is None and row["status"] == "pending":
+            ready += _turned(open_deps[top], by)
+    return substeps, ready
+
+
+def _turned(open_deps: int, by: int) -> int:
+    """Return +1 if the last dependency is done, -1 if the first is open again."""
+    return int(open_deps == 0) if by < 0 else -int(open_deps == 1)

@@ -1,41 +1,100 @@
-"""ready and show: what a plan's execution looks like at one moment. Nothing is changed."""
+"""ready, show and status: read-only views of a plan."""
 
 from __future__ import annotations
 
-from tugtool import holder
-from tugtool.state import proof, record
-from tugtool.state.checklist import KINDS, STATUSES
+from tugtool.state import attempts as state_attempts
+from tugtool.state import completion, proofs, record, reviews
+from tugtool.state.checklists import KINDS, STATUSES
 from tugtool.store import sql
+from tugtool.store.sql import git as sql_git
+from tugtool.store.sql import records as sql_records
+from tugtool.store.sql import views as sql_views
+from tugtool.system import clock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from tugtool.schemas import NextHolder, StateClaimPreviousAttempt, StateReady, StateShowPlan
     from tugtool.store import Row, Store, Transaction
 
-    Data = dict[str, object]
+
+#: Columns that answers show as they are.
+_OF_PLAN = (
+    "plan_path plan_hash phase_title status created_at updated_at paused_at base_commit"
+    " merged_commit"
+)
+_OF_STEP = (
+    "parent_anchor step_index title status claimed_by claimed_at lease_expires_at heartbeat_at"
+    " started_at completed_at completed_by commit_hash complete_reason attempt"
+    " claims_without_progress parked_at park_reason"
+)
+_OF_ITEM = "step_anchor kind ordinal text status reason updated_at"
+_OF_ATTEMPT = (
+    "number worktree holder_pid lease_seconds claimed_at seen_at ended_at outcome salvage_ref"
+)
+_OF_CLAIM = "anchor title status claimed_by claimed_at attempt lease_expires_at heartbeat_at"
 
 
-def ready(store: Store, plan: str) -> Data:
-    """Every step in the list it belongs to."""
+def is_recorded(store: Store, plan: str) -> bool:
+    """Return whether the plan has a record."""
+    return store.exists() and record.find_plan(store, plan) is not None
+
+
+def with_text(store: Store, hash: str) -> list[str]:
+    """Return the recorded plans whose agreed text has this hash."""
+    with store.read() as tx:
+        return [str(row["plan_path"]) for row in tx.all(sql_records.SAME_TEXT, hash=hash)]
+
+
+def ready(store: Store, plan: str) -> StateReady:
+    """Return all steps, each in the list of its state."""
     with store.read(plan) as tx:
-        record.plan_row(tx, plan)
+        record.plan_row(tx)
         tops = [row for row in tx.all(sql.STEPS) if row["parent_anchor"] is None]
-        gone = {r["step_anchor"] for r in tx.all(sql.HOLDERS) if holder.is_gone(r)}
-        lists: dict[str, list[str]] = {
-            "ready_steps": [],
-            "all_steps": [row["anchor"] for row in tops],
-            "completed_steps": [],
-            "blocked_steps": [],
-            "claimed_steps": [],
-            "expired_claims": [],
-            "parked_steps": [],
+        gone = record.gone(tx)
+        named = [(name, row["anchor"]) for row in tops for name in _lists(row, tx.now, gone)]
+
+    def listed(name: str) -> list[str]:
+        return [anchor for each, anchor in named if each == name]
+
+    return {
+        "plan_path": plan,
+        "ready_steps": listed("ready_steps"),
+        "all_steps": [row["anchor"] for row in tops],
+        "completed_steps": listed("completed_steps"),
+        "blocked_steps": listed("blocked_steps"),
+        "claimed_steps": listed("claimed_steps"),
+        "expired_claims": listed("expired_claims"),
+        "parked_steps": listed("parked_steps"),
+    }
+
+
+def holders(store: Store, plan: str) -> list[NextHolder]:
+    """Return the steps under a live claim, each with its worktree and the end of its lease."""
+    with store.read(plan) as tx:
+        tops = [row for row in tx.all(sql.STEPS) if row["parent_anchor"] is None]
+        gone = record.gone(tx)
+        held = [row for row in tops if "claimed_steps" in _lists(row, tx.now, gone)]
+    return [
+        {
+            "step_anchor": row["anchor"],
+            "worktree": row["claimed_by"],
+            "lease_expires_at": row["lease_expires_at"],
         }
-        for row in tops:
-            for name in _lists(row, tx.now, gone):
-                lists[name].append(row["anchor"])
-    return {"plan_path": plan, **lists}
+        for row in held
+    ]
+
+
+def previous_attempt(store: Store, plan: str, anchor: str) -> StateClaimPreviousAttempt | None:
+    """Return the record of the attempt before the present one of a step."""
+    from tugtool.state import claims  # Other views do without it.
+
+    with store.read(plan) as tx:
+        number = record.step_row(tx, anchor)["attempt"]
+        last = tx.first(sql.ATTEMPT_BEFORE, anchor=anchor, number=number)
+        return None if last is None else claims.left_behind(tx, anchor, last)
 
 
 def _lists(row: Row, now: str, gone: set[str]) -> Iterable[str]:
@@ -50,22 +109,37 @@ def _lists(row: Row, now: str, gone: set[str]) -> Iterable[str]:
     return ["expired_claims", *([] if row["open_deps"] else ["ready_steps"])]
 
 
-def show(store: Store, plan: str | None = None, *, archived: bool = False, step: str = "") -> Data:
-    """One plan with its steps and items, or all plans; archived ones only if they are wanted.
+def show(store: Store, plan: str | None = None, *, archived: bool = False, step: str = "") -> Any:
+    """Return a plan with its steps and items, or all plans; archived ones on request.
 
-    With `step` only that step of the plan, its substeps and their items.
+    With `step` return only that step, its substeps and their items.
     """
     with store.read(plan) as tx:
         if plan is not None:
-            picture = _Picture(tx, record.plan_row(tx, plan)).plan()
-            return _only(picture, record.family(tx, plan, step)[1]["anchor"]) if step else picture
+            picture = _Picture(tx, record.plan_row(tx)).plan()
+            return _only(picture, record.family(tx, step)[1]["anchor"]) if step else picture
         wanted = [row for row in tx.all(sql.PLANS) if archived or row["status"] != "archived"]
         rows = [tx.one(sql.PLAN, plan=row["plan_path"]) for row in wanted]
         return {"plans": [_Picture(tx, row).plan() for row in rows]}
 
 
-def _only(picture: dict[str, Any], anchor: str) -> Data:
-    """Of a plan's steps and items one step's."""
+def everything(store: Store, plan: str) -> dict[str, Any]:
+    """Return the whole record of a plan at one moment, for `report`."""
+    from tugtool.state import history  # Other views do without it.
+
+    with store.read(plan) as tx:
+        row = record.plan_row(tx)
+        return {
+            "show": _Picture(tx, row).plan(),
+            "stats": history.figures(tx, row),
+            "events": history.Reader(plan).read(tx, most=1 << 62),
+            "review": reviews.waiting_for_person(tx, [plan]),
+            "text": str(tx.value(sql_records.AGREED_TEXT)),
+        }
+
+
+def _only(picture: StateShowPlan, anchor: str) -> StateShowPlan:
+    """Keep only one step's steps and items."""
     steps = [step for step in picture["steps"] if step["anchor"] == anchor]
     names = {each["anchor"] for step in steps for each in (step, *step["substeps"])}
     items = [item for item in picture["checklist_items"] if item["step_anchor"] in names]
@@ -73,7 +147,7 @@ def _only(picture: dict[str, Any], anchor: str) -> Data:
 
 
 class _Picture:
-    """Everything about one plan, read once and put together."""
+    """Everything about one plan, read once."""
 
     def __init__(self, tx: Transaction, row: Row) -> None:
         plan = row["plan_path"]
@@ -83,117 +157,223 @@ class _Picture:
         self.attempts = _grouped(tx.all(sql.ATTEMPTS, plan=plan))
         self.artifacts = _grouped(tx.all(sql.PLAN_ARTIFACTS, plan=plan))
         self.needs = _grouped(tx.all(sql.DEPS, plan=plan))
-        holders = tx.all(sql.HOLDERS, plan=plan)
-        self.gone = {row["step_anchor"] for row in holders if holder.is_gone(row)}
-        #: Where each unfinished step stands in the document.
+        self.gone = record.gone(tx, plan)
+        self.runs = state_attempts.runs(tx, plan)
+        held = [step for step in self.steps if step["claimed_by"] and not step["parent_anchor"]]
+        self.questions = {step["anchor"]: self._question(tx, step) for step in held}
+        #: The position of each unfinished step in the document.
         self.open = {s["anchor"]: s["step_index"] for s in self.steps if s["status"] != "completed"}
         self.children: dict[str | None, list[Row]] = {}
         for step in self.steps:
             self.children.setdefault(step["parent_anchor"], []).append(step)
 
-    def plan(self) -> Data:
+    def plan(self) -> Any:
+        row = self.row
         return {
-            **{field: self.row[field] for field in _PLAN_FIELDS},
-            "total_steps": self.row["steps_total"],
-            "completed_steps": self.row["steps_done"],
+            **record.columns(row, _OF_PLAN),
+            "total_steps": row["steps_total"],
+            "completed_steps": row["steps_done"],
             "as_of": self.now,
+            **self._spent(),
+            **self.runs,
             "steps": [self.step(step) for step in self.children.get(None, [])],
             "checklist_items": [
-                _item(item) for step in self.steps for item in self.items.get(step["anchor"], [])
+                {
+                    **record.columns(item, _OF_ITEM),
+                    "checkpoint_kind": _checkpoint_kind(item),
+                    "evidence": completion.read_evidence(item["evidence"]),
+                }
+                for step in self.steps
+                for item in self.items.get(step["anchor"], [])
             ],
         }
 
-    def step(self, row: Row) -> Data:
+    def _question(self, tx: Transaction, step: Row) -> str | None:
+        lost = step["lease_expires_at"] < self.now or step["anchor"] in self.gone
+        asked = reviews.question(tx, step, "gone" if lost else None)
+        return asked["reason"] if asked else None
+
+    def _spent(self) -> dict[str, Any]:
+        """Return the plan's time so far, and its agents' usage."""
+        attempts = [each for group in self.attempts.values() for each in group]
+        begun = min((each["claimed_at"] for each in attempts), default=None)
+        ends = [step["completed_at"] for step in self.children.get(None, [])]
+        end = max(ends) if all(ends) else self.now
+        spent: dict[str, Any] = {"elapsed_seconds": None}
+        if begun is not None:
+            spent["elapsed_seconds"] = max(0.0, clock.seconds_between(begun, end))
+        for name in ("tokens", "cost_microdollars"):
+            told = [each[name] for each in attempts if each[name] is not None]
+            spent[name] = sum(told) if told else None
+        return spent
+
+    def step(self, row: Row) -> Any:
         anchor, until = row["anchor"], row["lease_expires_at"]
         below = self.children.get(anchor, [])
         own = self.items.get(anchor, [])
         whole = own + [item for each in below for item in self.items.get(each["anchor"], [])]
         return {
             **record.names(anchor),
-            **{field: row[field] for field in _STEP_FIELDS},
+            **record.columns(row, _OF_STEP),
             "lease_expired": until is not None and until < self.now,
             "holder_gone": anchor in self.gone,
+            "question": self.questions.get(anchor),
+            # Only who knows where transcripts lie can tell.
+            "role": None,
+            "role_since": None,
             "needs": [edge["depends_on"] for edge in self.needs.get(anchor, [])],
             "waiting_for": self.waiting_for(row, [each["anchor"] for each in below]),
             "counts": _counts(own),
             "rolled_up": _counts(whole),
-            "attempts": [_attempt(each) for each in self.attempts.get(anchor, [])],
+            "attempts": [
+                record.columns(each, _OF_ATTEMPT) for each in self.attempts.get(anchor, [])
+            ],
             "artifacts": [_artifact(each) for each in self.artifacts.get(anchor, [])],
             "substeps": [self.step(each) for each in below],
         }
 
     def waiting_for(self, row: Row, below: list[str]) -> list[str]:
-        """What is unfinished of what the step and its substeps need, those themselves aside."""
+        """Return the open dependencies of the step and its substeps, except themselves."""
         anchor = row["anchor"]
         if anchor not in self.open:
             return []
         members = [anchor, *below]
         if row["claimed_by"] is not None:
-            # Whoever holds it goes on; a claim would ask also for what a done substep needed.
+            # A held step ignores what its done substeps needed; a claim would not.
             members = [each for each in members if each in self.open]
         needed = {edge["depends_on"] for each in members for edge in self.needs.get(each, [])}
-        # That a substep names its own step as a dependency means nothing.
+        # A substep's dependency on its own step does not count.
         needed -= {anchor, *below, row["parent_anchor"]}
         return sorted(needed & self.open.keys(), key=self.open.__getitem__)
 
 
-def _grouped(rows: Iterable[Row]) -> dict[str, list[Row]]:
+def _grouped(rows: Iterable[Row], by: str = "step_anchor") -> dict[str, list[Row]]:
     groups: dict[str, list[Row]] = {}
     for row in rows:
-        groups.setdefault(row["step_anchor"], []).append(row)
+        groups.setdefault(row[by], []).append(row)
     return groups
 
 
-_PLAN_FIELDS = (
-    "plan_path",
-    "plan_hash",
-    "phase_title",
-    "status",
-    "created_at",
-    "updated_at",
-    "paused_at",
-    "base_commit",
-    "merged_commit",
-)
-_STEP_FIELDS = (
-    "parent_anchor",
-    "step_index",
-    "title",
-    "status",
-    "claimed_by",
-    "claimed_at",
-    "lease_expires_at",
-    "heartbeat_at",
-    "started_at",
-    "completed_at",
-    "completed_by",
-    "commit_hash",
-    "complete_reason",
-    "attempt",
-    "claims_without_progress",
-    "parked_at",
-    "park_reason",
-)
+def _checkpoint_kind(item: Row) -> str | None:
+    from tugtool.plan import checkpoints  # Other views do without `re`.
+
+    return checkpoints.kind_of(item["text"]) if item["kind"] == "checkpoint" else None
 
 
-def _item(row: Row) -> Data:
-    fields = ("step_anchor", "kind", "ordinal", "text", "status", "reason", "updated_at")
-    return {**{field: row[field] for field in fields}, "evidence": proof.read(row["evidence"])}
+def _artifact(row: Row) -> Any:
+    return {"artifact_id": row["id"], **record.columns(row, "kind summary content recorded_at")}
 
 
-def _attempt(row: Row) -> Data:
-    fields = ("number", "worktree", "holder_pid", "lease_seconds", "claimed_at", "seen_at")
-    ends = ("ended_at", "outcome", "salvage_ref")
-    return {field: row[field] for field in (*fields, *ends)}
-
-
-def _artifact(row: Row) -> Data:
-    fields = ("kind", "summary", "content", "recorded_at")
-    return {"artifact_id": row["id"], **{field: row[field] for field in fields}}
-
-
-def _counts(items: list[Row]) -> Data:
+def _counts(items: list[Row]) -> Any:
     counts = {kind: dict.fromkeys(STATUSES, 0) for kind in KINDS}
     for item in items:
         counts[item["kind"]][item["status"]] += 1
-    return {**counts}
+    return counts
+
+
+# -- rows for `implement` --------------------------------------------------------------
+
+
+def steps_at_work(store: Store, plan: str) -> tuple[Row, list[Row], set[str]]:
+    """Return the plan, its steps without substeps, and those that a live worker has claimed."""
+    with store.read(plan) as tx:
+        row = record.plan_row(tx)
+        gone = record.gone(tx)
+        steps = [step for step in tx.all(sql.STEPS) if step["parent_anchor"] is None]
+        claimed = [step for step in steps if step["claimed_by"] is not None]
+        live = {step["anchor"] for step in claimed if step["lease_expires_at"] >= tx.now}
+    return row, steps, live - gone
+
+
+def attempts(store: Store, plan: str, anchor: str) -> list[Row]:
+    """Return every attempt at a step, in order."""
+    with store.read(plan) as tx:
+        return [row for row in tx.all(sql.ATTEMPTS) if row["step_anchor"] == anchor]
+
+
+def attempt(store: Store, plan: str, anchor: str, number: int) -> tuple[Row, Row | None]:
+    """Return the step, and one attempt at it, or None."""
+    with store.read(plan) as tx:
+        step = record.step_row(tx, anchor)
+        return step, tx.first(sql.ATTEMPT, anchor=anchor, number=number)
+
+
+def items(store: Store, plan: str, anchors: Iterable[str]) -> list[Row]:
+    """Return the items of some steps and substeps, in order."""
+    with store.read(plan) as tx:
+        return [row for anchor in anchors for row in tx.all(sql.ITEMS, anchor=anchor)]
+
+
+def status(store: Store) -> dict[str, Any]:
+    """Return the record of every plan at one moment."""
+    with store.read() as tx:
+        lost = reviews.stale(tx)
+        claims: dict[str, list[Any]] = {}
+        for row in tx.all(sql_views.EVERY_HELD_STEP):
+            claim = _claim(tx, row, lost[row["plan_path"], row["anchor"]])
+            claims.setdefault(row["plan_path"], []).append(claim)
+        parked = _grouped(reviews.waiting(tx), "plan_path")
+        blocked = {row["plan_path"]: row["steps"] for row in tx.all(sql_views.BLOCKED_COUNTS)}
+        items = _grouped(tx.all(sql_views.ITEM_COUNTS), "plan_path")
+        plans = [
+            {
+                **_plan(row, claims, parked, blocked.get(row["plan_path"], 0), items),
+                "audit": proofs.audit(tx, row["plan_path"]) if row["status"] == "done" else None,
+                **state_attempts.runs(tx, row["plan_path"]),
+            }
+            for row in tx.all(sql_views.EVERY_PLAN)
+        ]
+        dashes = [_dash(row) for row in tx.all(sql_git.ACTIVE_DASHES)]
+        return {"as_of": tx.now, "plans": plans, "dashes": dashes}
+
+
+def _dash(row: Row) -> Any:
+    names = {"branch_name": row["branch"], "worktree_path": row["worktree"]}
+    return {**record.columns(row, "name description base_branch rounds updated_at"), **names}
+
+
+def _claim(tx: Transaction, row: Row, lost: reviews.Lost) -> Any:
+    asked = reviews.question(tx, row, lost)
+    # Why its holder has lost it, if so: such a claim is stale.
+    facts = {"stale": lost, "question": asked and asked["reason"]}
+    facts |= {"role": None, "role_since": None}
+    return {**record.columns(row, _OF_CLAIM), **facts}
+
+
+def _plan(
+    row: Row,
+    claims: dict[str, list[Any]],
+    parked: dict[str, list[Row]],
+    blocked: int,
+    items: dict[str, list[Row]],
+) -> dict[str, Any]:
+    plan = row["plan_path"]
+    counts = {each["status"]: each["items"] for each in items.get(plan, [])}
+    waiting = [
+        record.columns(each, "anchor title parked_at park_reason") for each in parked.get(plan, [])
+    ]
+    held = claims.get(plan, [])
+    return {
+        "plan_path": plan,
+        "plan_hash": row["plan_hash"],
+        "title": row["phase_title"],
+        "status": row["status"],
+        "paused_at": row["paused_at"],
+        "merged_commit": row["merged_commit"],
+        "commits": row["commits"],
+        "steps": {
+            "total": row["steps_total"],
+            "completed": row["steps_done"],
+            "held": len(held),
+            "ready": row["steps_ready"],
+            "blocked": blocked,
+            "parked": len(waiting),
+        },
+        "items": {
+            "total": sum(counts.values()),
+            "completed": counts.get("completed", 0),
+            "deferred": counts.get("deferred", 0),
+        },
+        "claims": held,
+        "parked": waiting,
+    }

@@ -1,137 +1,110 @@
-"""The state's home: what every engine offers, and how one is opened.
+"""The state database: the interface of every engine, and how to open one.
 
-Only modules in here know a database engine. `write` means: nobody else is changing this
-plan; operations can be reasoned about as if they were alone.
+`write` means: no other process changes these plans, so operations can be written as if they
+were alone.
+
+Room `store`: only its modules know a database engine. It imports errors and system; every room
+above may import it.
 """
 
 from __future__ import annotations
 
+import os
+import sys
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from types import TracebackType
     from typing import Any, Protocol, Self
 
-    # By column name; engines bring their own kind.
+    from tugtool.store.sqlite import SqliteStore
+    from tugtool.store.sqlite.restore import FileRescue
+
+    # The only store in a file, and its restore.
+    FileStore = SqliteStore
+    Rescue = FileRescue
+
+    Data = Mapping[str, Any]
+
+    # Rows by column name; each engine has its own type.
     Row = Any
 
     class Transaction(Protocol):
-        """One transaction: all of it happens, or nothing.
+        """One transaction, stored completely or not at all.
 
         Statements get `:plan` and `:now` from it, unless they are given.
         """
 
-        #: The time of the transaction, read once, as text.
-        now: str
+        #: The first of the transaction's plans.
+        plan: str
+
+        @property
+        def now(self) -> str:
+            """The time of the transaction, read once, as text."""
 
         def after(self, seconds: float) -> str:
-            """The time so many seconds from now."""
+            """Return the time so many seconds from now."""
 
         def first(self, statement: str, **values: object) -> Row | None:
-            """The first row, if there is one."""
+            """Return the first row, or None."""
 
         def one(self, statement: str, **values: object) -> Row:
-            """The row that must be there."""
+            """Return the row that must exist."""
 
         def all(self, statement: str, **values: object) -> list[Row]:
-            """Every row."""
+            """Return all rows."""
 
         def each(self, statement: str, **values: object) -> Iterator[Row]:
-            """One row after the other, as they are asked for."""
+            """Yield the rows one by one, as they are asked for."""
 
         def value(self, statement: str, **values: object) -> Any:
-            """The first column of the first row."""
+            """Return the first column of the first row."""
 
         def run(self, statement: str, **values: object) -> int:
-            """How many rows were changed."""
+            """Run a statement and return the number of changed rows."""
+
+        def note(self, kind: str, detail: Mapping[str, object], **values: object) -> None:
+            """Add an event to the log, with the values of its other columns."""
 
         def many(self, statement: str, rows: Iterable[Mapping[str, object]]) -> None:
             """Run a statement once per row."""
 
         def __enter__(self) -> Self: ...
-        def __exit__(
-            self,
-            kind: type[BaseException] | None,
-            error: BaseException | None,
-            trace: TracebackType | None,
-        ) -> None: ...
-
-    class Rescue(Protocol):
-        """A sound copy of a database, made ready to take its place; nobody writes meanwhile."""
-
-        @property
-        def copy(self) -> Store:
-            """The copy; it may be changed."""
-
-        @property
-        def needed(self) -> bool:
-            """Whether the database is gone or empty."""
-
-        @property
-        def most_changes(self) -> int:
-            """How many changes there may have been since the copy was made, at most."""
-
-        def facts(self) -> dict[str, object]:
-            """Where the copy came from, and what is missing in it."""
-
-        def put_in_place(self) -> str:
-            """Let the copy be the database; where the one before is kept."""
-
-        def __enter__(self) -> Self: ...
-        def __exit__(
-            self,
-            kind: type[BaseException] | None,
-            error: BaseException | None,
-            trace: TracebackType | None,
-        ) -> None: ...
+        def __exit__(self, *_: object) -> None: ...
 
     class Store(Protocol):
-        """A state database."""
-
-        #: Whoever has nothing to do goes before other threads of its process that have.
-        is_urgent: bool
+        """A state database: what the operations need of an engine."""
 
         def exists(self) -> bool:
-            """Whether there is one; nothing is made by asking."""
+            """Return whether it exists; make nothing."""
 
-        def create(self) -> None:
-            """Make it, complete or not at all; harmless if there is one."""
+        def create(self, restore: Callable[[Rescue], Data] | None = None) -> Data | None:
+            """Make it, completely or not at all; do nothing if it exists.
 
-        def write(self, plan: str) -> Transaction:
-            """A transaction that may change the plan."""
-
-        def read(self, plan: str | None = None) -> Transaction:
-            """A transaction that sees one moment and changes nothing."""
-
-        def wait_for_change(self, seconds: float) -> bool:
-            """Return when somebody has changed something, or after so many seconds; which?"""
-
-        def is_lost(self) -> bool:
-            """Whether the database is gone or empty, and a backup of it is there."""
-
-        def is_sound(self) -> bool:
-            """Whether the database is there, whole, and not behind what was acknowledged."""
-
-        def damage(self) -> list[str]:
-            """What is wrong with the database itself, in words; nothing is changed."""
-
-        def dangling(self) -> list[str]:
-            """Rows that refer to rows that are not there, in words."""
-
-        def forgotten(self) -> list[dict[str, object]] | None:
-            """What is known to have been completed in a database that is gone with its backup."""
-
-        def back_up(self, *, pending: bool = False) -> str | None:
-            """Keep a copy, unless there is a fresh one; what went wrong, in words.
-
-            With `pending` only if steps were completed that the last one does not hold.
+            With `restore`, which prepares a backup, a lost file is restored from its backup. Return
+            what was lost: the answer of `restore`, or `lost_steps` with `restored` false if the
+            backup is lost too.
             """
 
-        def rescue(self, source: str | None = None) -> Rescue:
-            """What it takes to put a copy in the database's place, its backup if none is named."""
+        def write(self, plan: str, *others: str, urgent: bool = False) -> Transaction:
+            """Begin a transaction that may change rows of these plans only.
+
+            `NO_PLAN` stands for rows without a plan. An urgent transaction goes before those of
+            other threads of this process.
+            """
+
+        def read(self, plan: str | None = None) -> Transaction:
+            """Begin a transaction that sees one moment and changes nothing."""
+
+        def wait_for_change(self, seconds: float) -> bool:
+            """Wait for a change, at most so many seconds. Return whether there was one."""
 
         def close(self) -> None:
-            """Let go of the database."""
+            """Close the database."""
+
+
+#: The plan of `write` for dashes, and for worktrees and intents without a plan.
+NO_PLAN = ""
 
 
 def open_store(
@@ -140,17 +113,60 @@ def open_store(
     clock: Callable[[], int] | None = None,
     busy_seconds: float = 5,
     copies: str | None = None,
+    repository: str | None = None,
 ) -> Store:
-    """The store at `url`: `sqlite:///absolute/path/of/state.db`. Opens no file yet.
+    """Return the store at `url`: `sqlite:///absolute/path/of/state.db`, or `postgresql://...`.
 
-    With a directory `copies`, backups are kept there, and so is a copy of an older database
-    before it is migrated; else that copy goes beside the database, and there are no backups.
+    Open nothing yet. On a server `repository` tells states apart. The directory `copies` gets
+    backups of a file, and a copy of an older database before it is migrated; without it that copy
+    goes beside the database, and there are no backups.
     """
-    from tugtool.state_errors import DatabaseUnavailable
-
     scheme, separator, path = url.partition("://")
+    if scheme in ("postgresql", "postgres"):
+        from tugtool.store.postgres import PostgresStore
+
+        return PostgresStore(url, repository=repository, clock=clock, busy_seconds=busy_seconds)
     if not separator or scheme != "sqlite" or not path.startswith("/"):
-        raise DatabaseUnavailable(url, reason="is no address of a database")
+        from tugtool.errors.state import DatabaseUnavailable
+
+        raise DatabaseUnavailable(url, reason="is not the address of a database")
     from tugtool.store.sqlite import SqliteStore
 
     return SqliteStore(path, clock=clock, busy_seconds=busy_seconds, copies=copies)
+
+
+def locate(root: str, common_dir: str) -> tuple[str, str, str | None]:
+    """Return the URL of a repository's database, the directory of its backups, and a link.
+
+    The link is the database or its directory, if that is a symbolic link.
+    """
+    directory = os.path.join(root, ".tugtool")
+    path = os.path.join(directory, "state.db")
+    link = next((each for each in (directory, path) if os.path.islink(each)), None)
+    # SQLite keeps the log beside the file itself, not beside a link to it.
+    url = f"sqlite://{path if link is None else os.path.realpath(path)}"
+    # `git clean` cannot reach the backups there.
+    return url, os.path.join(common_dir, "tugtool"), link
+
+
+def file_store(store: Store) -> FileStore | None:
+    """Return the store if it is a file: only that is examined, backed up and restored here."""
+    sqlite = sys.modules.get("tugtool.store.sqlite")
+    return store if sqlite is not None and isinstance(store, sqlite.SqliteStore) else None
+
+
+def rows(store: Store, statement: str, **values: object) -> list[Row]:
+    """Return the rows of a statement about all plans; empty if there is no database."""
+    if not store.exists():
+        return []
+    with store.read() as tx:
+        return tx.all(statement, **values)
+
+
+def back_up(store: Store, *, pending: bool = False) -> str | None:
+    """Back up a database that is a file. Return the problem, or None.
+
+    The caller does not wait for the copy of a large one, and does not learn of its errors.
+    """
+    file = file_store(store)
+    return None if file is None else file.back_up(pending=pending, apart=True)

@@ -1,13 +1,13 @@
-"""The tables, once, for every engine; and how an older database becomes this one.
+"""The tables for every engine, and the migrations of older databases.
 
 `{int64}`, `{real}`, `{serial}` and `{strict}` are the only words that differ between
-engines. To change the schema: edit TABLES, raise VERSION (FIRST_VERSION stays), append to
-MIGRATIONS; a test compares fresh with migrated.
+engines. To change the schema: edit TABLES, raise VERSION (FIRST_VERSION stays) here and where
+an engine repeats it, append to MIGRATIONS; a test compares fresh with migrated.
 """
 
 from __future__ import annotations
 
-#: "Tug1": how we recognise a database of ours.
+#: "Tug1": the mark of our databases.
 APPLICATION_ID = 0x54756731
 FIRST_VERSION = 10
 VERSION = 13
@@ -16,12 +16,12 @@ _TIME = "length({0}) = 24 and {0} like '____-__-__T__:__:__.___Z'"
 
 
 def _time(column: str, rule: str = "") -> str:
-    # Fixed width is what makes comparing times as text right.
+    # Times have a fixed width, so that they can be compared as text.
     check = _TIME.format(column)
     return f"{column} text {rule} check ({column} is null or ({check}))".replace("  ", " ")
 
 
-# Few of all items are deferred, and people ask for those of every plan at once.
+# Few items are deferred, and people ask for those of every plan at once.
 _ITEMS_DEFERRED = """
 create index items_deferred on checklist_items (plan_path, step_anchor)
  where status = 'deferred'
@@ -40,8 +40,8 @@ create table worktrees (
 """
 
 
-# What somebody was about to do when they were last seen: written before, removed after. At
-# most one of a kind per working tree, so whoever comes next there finds it.
+# Intents of commands: written before they act, removed after. At most one of a kind per
+# worktree, so the next command there finds it.
 def _intents(kinds: str) -> str:
     return f"""
 create table intents (
@@ -63,7 +63,7 @@ _GIT_TABLES = (
     _WORKTREES,
     "create index worktrees_of on worktrees (plan_path, path)",
 )
-# Attempts whose step was taken away, until somebody has looked at what lies in their worktree.
+# Attempts that lost their step, until the work in their worktree is saved.
 _UNSAVED = f"""
 create table unsaved (
   plan_path text not null,
@@ -181,8 +181,8 @@ create table steps (
   check ((status = 'completed') = (completed_at is not null))
 ){{strict}}
 """,
-    # What a file's text hashed to when it had this size and these times: a plan of ten
-    # thousand steps need not be read again for every claim.
+    # A file's hash at this size and these times: a plan of ten thousand steps need not be read
+    # again for every claim.
     """
 create table plan_copies (
   file text not null primary key,
@@ -267,7 +267,7 @@ create table events (
   detail text not null
 ){{strict}}
 """,
-    # The claims of any plan cost the same: each of these holds only rows that matter now.
+    # Claims cost the same in every plan: these indexes hold only rows that matter now.
     """
 create index steps_ready on steps (plan_path, step_index)
  where parent_anchor is null and status = 'pending' and open_deps = 0 and parked_at is null
@@ -292,7 +292,7 @@ create index steps_leased on steps (plan_path, lease_expires_at)
 create index steps_live on steps (plan_path, step_index)
  where parent_anchor is null and claimed_by is not null
 """,
-    # Partial, or SQLite takes it for every question about top-level steps, and reads them all.
+    # Partial, or SQLite takes it for every query of top-level steps, and reads them all.
     """
 create index steps_family on steps (plan_path, parent_anchor, step_index)
  where parent_anchor is not null
@@ -315,7 +315,7 @@ create unique index attempt_requests on attempts (plan_path, worktree, request_i
     *_DASH_TABLES,
 )
 
-#: (version it leads to, statements), oldest first. A table is changed by making it anew, so
+#: (version it leads to, statements), oldest first. A table is changed by making a new one, so
 #: that a fresh database and a migrated one are the same.
 MIGRATIONS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (11, (_ITEMS_DEFERRED,)),

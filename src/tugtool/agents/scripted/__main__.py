@@ -5,25 +5,26 @@ from __future__ import annotations
 import os
 import sys
 
-from tugtool.agents.scripted import acts, ledger, replies, script
+from tugtool.agents import scripted as script
+from tugtool.agents.scripted import acts, replies
 
 
 def main(words: list[str]) -> int:
-    """The exit status: that of the rule, or 2 if the script or the input makes no sense."""
+    """Play a call; the exit status of the rule, or 2 if the script or the input is invalid."""
     if len(words) != 1:
-        return _refuse("give the script, and nothing else")
+        return _refuse("give one argument, the script")
     try:
         rules = script.load(words[0])
         call = script.call(sys.stdin.buffer.read().decode(errors="replace"))
     except script.BadScript as error:
         return _refuse(str(error))
-    book = ledger.Ledger(words[0])
-    call = book.counted(call)
+    book = script.Ledger(words[0])
+    book.count(call)
     index, rule = script.chosen(rules, call, book)
     book.write(call, index)
     try:
         played = acts.play(rule, call)
-    except (OSError, acts.Failed) as error:
+    except (OSError, acts.ActFailed) as error:
         print(f"scripted agent: {error}", file=sys.stderr)
         return 1
     sys.stdout.buffer.write(replies.answer(rule, call, played))
@@ -37,8 +38,13 @@ def _refuse(reason: str) -> int:
     return 2
 
 
-if __name__ == "__main__":
-    # Not `sys.exit`: what the interpreter does on its way out could hold a killed agent up.
+def play_and_end() -> None:
+    """Play as a whole process, and end it."""
+    # Not `sys.exit`: the interpreter's clean-up could delay a killed agent.
     status = main(sys.argv[1:])
     sys.stderr.flush()
     os._exit(status)
+
+
+if __name__ == "__main__":
+    play_and_end()

@@ -1,0 +1,1 @@
+"""Pictures for people; the commands beside this package show them."""

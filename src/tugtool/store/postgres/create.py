@@ -1,0 +1,212 @@
+"""Make and migrate a repository's schema; refuse one that is not for this program.
+
+The tables are those of `store.schema` with the dialect's words. What SQLite does by itself is
+added: row numbers, which an import may also set, and event numbers in the order of their
+commits.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tugtool.errors.state import DatabaseUnavailable, NewerDatabase
+from tugtool.store import schema
+from tugtool.store.postgres import libpq, translate
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tugtool.store.postgres import PostgresStore
+
+DIALECT = {
+    "int64": "bigint",
+    "real": "double precision",
+    "serial": "bigint primary key",
+    "strict": "",
+}
+
+#: Text is compared byte by byte, as in SQLite, in every database.
+_TEXT = re.compile(r"(?<=\w) text(?=[ ,\n])")
+_TABLE = re.compile(r"create table (\w+)")
+_NUMBERED = re.compile(r"create table (\w+) \(\n  (\w+) \{serial\}")
+
+#: One row. It has the number of the last event: changing it is the lock that makes events wait
+#: for the commit of those before.
+_REPOSITORY = """
+create table repository (
+  only_row boolean primary key default true check (only_row),
+  version bigint not null,
+  identity text not null,
+  roots text not null,
+  last_event bigint not null default 0
+)
+"""
+
+# A row from an export may have its number; no later row gets the same.
+_NUMBER_EVENT = """
+create function number_event() returns trigger language plpgsql as $$
+begin
+  if new.seq is null then
+    update {schema}.repository set last_event = last_event + 1 returning last_event into new.seq;
+  else
+    update {schema}.repository set last_event = greatest(last_event, new.seq);
+  end if;
+  return new;
+end $$
+"""
+_NUMBER_ROW = """
+create function number_{table}() returns trigger language plpgsql as $$
+declare last bigint;
+begin
+  if new.{column} is null then
+    new.{column} := nextval('{schema}.{table}_number');
+  else
+    select case when is_called then last_value else 0 end into last from {schema}.{table}_number;
+    perform nextval('{schema}.{table}_number') from generate_series(last + 1, new.{column});
+  end if;
+  return new;
+end $$
+"""
+_TRIGGER = """
+create trigger number before insert on {table} for each row execute function {function}()
+"""
+
+_NAMES = """
+select n.nspname
+  from pg_class c join pg_namespace n on n.oid = c.relnamespace
+ where c.relname = 'repository' and has_table_privilege(c.oid, 'select')
+   and starts_with(n.nspname::text, $1)
+   and exists (select 1 from pg_attribute a where a.attrelid = c.oid and a.attname = 'last_event')
+"""
+
+
+def translated(statement: str) -> str:
+    """Translate a statement of `store.schema` for PostgreSQL."""
+    return _TEXT.sub(' text collate "C"', statement.format(**DIALECT))
+
+
+def statements(name: str) -> Iterator[str]:
+    """Return the statements that make the tables in the schema with that quoted name."""
+    yield translated(_REPOSITORY)
+    for statement in schema.TABLES:
+        yield translated(statement)
+        numbered = _NUMBERED.search(statement)
+        if numbered:
+            yield from _numbering(name, *numbered.groups())
+
+
+def _numbering(name: str, table: str, column: str) -> Iterator[str]:
+    if table == "events":
+        yield _NUMBER_EVENT.format(schema=name)
+        yield _TRIGGER.format(table=table, function="number_event")
+        return
+    yield f"create sequence {table}_number"
+    yield _NUMBER_ROW.format(schema=name, table=table, column=column)
+    yield _TRIGGER.format(table=table, function=f"number_{table}")
+
+
+def make(store: PostgresStore, *, roots: str = "") -> bool:
+    """Make the schema and its tables, all or none. Return whether there were none."""
+    address = store.address
+    name = address.quoted_schema()
+    if store.exists():
+        return False
+    if store.repository is not None and roots:
+        _refuse_second(store, roots)
+    begin = ["begin", _locking(store), f"create schema if not exists {name}", _path(name)]
+    there = f"select to_regclass({_literal(name + '.repository')}) is not null"
+    connection = store.take()
+    try:
+        if _run(store, connection, (*begin, there)).rows[0][0]:
+            _run(store, connection, ("rollback",))
+            return False
+        identity = _literal(store.repository or address.schema)
+        row = f"values ({schema.VERSION}, {identity}, {_literal(roots)})"
+        mark = f"insert into repository (version, identity, roots) {row}"
+        _run(store, connection, (*statements(name), mark, "commit"))
+    finally:
+        connection.close()
+    return True
+
+
+def migrate(store: PostgresStore) -> int | None:
+    """Migrate an older schema in one transaction under a lock. Return its former version."""
+    name = store.address.quoted_schema()
+    connection = store.take()
+    begin = ("begin", _locking(store), _path(name), "select version from repository for update")
+    try:
+        version = _run(store, connection, begin).rows[0][0]
+        if version > schema.VERSION:
+            raise NewerDatabase(store.address.shown, found=version, known=schema.VERSION)
+        if version == schema.VERSION:
+            return None
+        due = [each for leads_to, all_ in schema.MIGRATIONS if leads_to > version for each in all_]
+        mark = f"update repository set version = {schema.VERSION}"
+        _run(store, connection, (*map(translated, due), mark, "commit"))
+    finally:
+        connection.close()
+    return int(version)
+
+
+def refuse(store: PostgresStore, *, version: int, identity: str) -> None:
+    """Refuse a schema of another version or another repository."""
+    address = store.address
+    if version > schema.VERSION:
+        raise NewerDatabase(address.shown, found=version, known=schema.VERSION)
+    if version < schema.VERSION:
+        reason = f"has the older schema {version} (this program knows {schema.VERSION})"
+        hint, name = "tugcode migrate", "OLDER"
+    else:
+        reason = f"has the state of {identity} in the schema {address.schema}, not this one's"
+        hint, name = "tugcode config", None
+    raise DatabaseUnavailable(address.shown, reason=reason, name=name, hint=hint, engine="postgres")
+
+
+def _refuse_second(store: PostgresStore, roots: str) -> None:
+    """Refuse a second state of the same repository: it would be a mistake."""
+    for row in store.ask(_NAMES.encode(), f"{store.address.base}_").rows:
+        name = '"' + row[0].replace('"', '""') + '"'
+        found = store.ask(f"select identity, roots from {name}.repository".encode()).rows
+        if found and found[0]["roots"] == roots and found[0]["identity"] != store.repository:
+            identity = found[0]["identity"]
+            reason = (
+                f"has a state of the same history under another name, {identity};"
+                f" this clone calls itself {store.repository}"
+            )
+            hint = f'say state.repository = "{identity}" in .tugtool/config.toml to share it'
+            raise DatabaseUnavailable(
+                store.address.shown, reason=reason, hint=hint, engine="postgres"
+            )
+
+
+def _locking(store: PostgresStore) -> str:
+    key = _literal(f"{store.address.schema}\n")
+    return f"select pg_advisory_xact_lock(hashtextextended({key}, 1))"
+
+
+def _path(name: str) -> str:
+    return f"select set_config('search_path', {_literal(name)}, true)"
+
+
+def _literal(text: str) -> str:
+    """Return a string literal; the server does not interpret backslashes."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _run(store: PostgresStore, connection: libpq.Connection, texts: Iterable[str]) -> libpq.Outcome:
+    """Run statements in one transaction. Return the last result."""
+    sent = [each.encode() for each in texts]
+    try:
+        for each in sent:
+            connection.send(each)
+        connection.flush()
+        outcomes = connection.receive(len(sent))
+    except libpq.ConnectionLost as error:
+        raise translate.lost(store.address, "nothing was made") from error
+    for outcome in outcomes:
+        if isinstance(outcome, libpq.StatementFailed):
+            raise translate.refusal(store.address, outcome)
+    last = outcomes[-1]
+    assert isinstance(last, libpq.Outcome)
+    return last

@@ -1,0 +1,371 @@
+"""The driver: PostgreSQL's own C library, called through `ctypes`.
+
+Why not a Python driver: a command is a process, and importing libpq this way costs 0.2 of a bare
+interpreter start (psycopg2 3.3, psycopg 3 about 13). TLS, SCRAM, service files, PGPASSFILE and
+failover lists are libpq's own, so they behave as in `psql`.
+
+The library is the system's (Debian: `libpq5`), which gets the system's security updates; else
+the one in the wheel `psycopg2-binary`, which the extra `postgres` installs. Version 14 or newer:
+every statement goes through pipeline mode, so that several of them make one round trip.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+#: The first version with pipeline mode.
+OLDEST_VERSION = 140000
+NAMES = ("libpq.so.5", "libpq.5.dylib")
+#: The places of wheels' copies, below a directory of `sys.path`.
+WHEELS = (
+    "psycopg2_binary.libs",
+    "psycopg_binary.libs",
+    "psycopg2/.dylibs",
+    "psycopg_binary/.dylibs",
+)
+
+_CONNECTION_OK = 0
+_COMMAND_OK, _TUPLES_OK, _PIPELINE_SYNC = 1, 2, 10
+_SQLSTATE = ord("C")
+_PRIMARY = ord("M")
+
+#: SQLSTATEs of a server that ends the connection: shutdown, crash, start-up, idle for too long.
+_ENDED = ("57P01", "57P02", "57P03", "57P05", "25P03", "25P04")
+
+_BOOL, _INTS, _FLOATS, _NUMERIC = 16, (20, 21, 23, 26), (700, 701), 1700
+
+
+class LibraryMissing(Exception):
+    """This machine has no libpq, or one that is too old."""
+
+
+class ConnectionFailed(Exception):
+    """The connection failed."""
+
+
+class ConnectionLost(Exception):
+    """The connection ended before all answers came."""
+
+
+class StatementFailed(Exception):
+    """The server refused a statement; its transaction can only be rolled back."""
+
+    def __init__(self, state: str, message: str) -> None:
+        super().__init__(message)
+        self.state = state
+
+
+class PostgresRow:
+    """A row by column name or number, like `sqlite3.Row`."""
+
+    __slots__ = ("_columns", "_values")
+
+    def __init__(self, columns: dict[str, int], values: tuple[Any, ...]) -> None:
+        self._columns = columns
+        self._values = values
+
+    def __getitem__(self, key: str | int) -> Any:
+        if isinstance(key, str):
+            try:
+                return self._values[self._columns[key]]
+            except KeyError:
+                raise IndexError(f"No item with that key: {key}") from None
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PostgresRow):
+            return NotImplemented
+        return self._values == other._values and self._columns == other._columns
+
+    def __hash__(self) -> int:
+        return hash(self._values)
+
+    def keys(self) -> list[str]:
+        """Return the names of the columns."""
+        return list(self._columns)
+
+
+class Outcome:
+    """The result of a statement: its rows, and the number of changed rows."""
+
+    __slots__ = ("changed", "rows")
+
+    def __init__(self, rows: list[PostgresRow], changed: int) -> None:
+        self.rows = rows
+        self.changed = changed
+
+    def __eq__(self, other: object) -> bool:
+        same = isinstance(other, Outcome) and self.changed == other.changed
+        return same and self.rows == other.rows  # type: ignore[attr-defined]
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _candidates() -> Iterator[str]:
+    yield from NAMES
+    for directory in (path for place in sys.path for path in (f"{place}/{w}" for w in WHEELS)):
+        if os.path.isdir(directory):
+            yield from (f"{directory}/{n}" for n in os.listdir(directory) if n.startswith("libpq"))
+
+
+def _load() -> Any:
+    said = "none was found"
+    for name in _candidates():
+        try:
+            library = ctypes.CDLL(name)
+        except OSError:
+            continue
+        version = library.PQlibVersion()
+        if version >= OLDEST_VERSION:
+            return _typed(library)
+        said = f"{name} has version {version // 10000}, and 14 is needed"
+    raise LibraryMissing(said)
+
+
+def _typed(library: Any) -> Any:
+    """Declare the types of the library's functions, and return it."""
+    pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
+    for name, returns, takes in (
+        ("PQconnectStartParams", pointer, (pointer, pointer, number)),
+        ("PQconnectPoll", number, (pointer,)),
+        ("PQfreemem", None, (pointer,)),
+        ("PQstatus", number, (pointer,)),
+        ("PQerrorMessage", text, (pointer,)),
+        ("PQfinish", None, (pointer,)),
+        ("PQsocket", number, (pointer,)),
+        ("PQserverVersion", number, (pointer,)),
+        ("PQenterPipelineMode", number, (pointer,)),
+        ("PQpipelineSync", number, (pointer,)),
+        ("PQconsumeInput", number, (pointer,)),
+        ("PQisBusy", number, (pointer,)),
+        ("PQgetResult", pointer, (pointer,)),
+        ("PQresultStatus", number, (pointer,)),
+        ("PQresultErrorField", text, (pointer, number)),
+        ("PQclear", None, (pointer,)),
+        ("PQntuples", number, (pointer,)),
+        ("PQnfields", number, (pointer,)),
+        ("PQfname", text, (pointer, number)),
+        ("PQftype", ctypes.c_uint, (pointer, number)),
+        ("PQgetvalue", text, (pointer, number, number)),
+        ("PQgetisnull", number, (pointer, number, number)),
+        ("PQcmdTuples", text, (pointer,)),
+        ("PQnotifies", pointer, (pointer,)),
+        ("PQsetNoticeReceiver", pointer, (pointer, pointer, pointer)),
+        (
+            "PQsendQueryParams",
+            number,
+            (pointer, text, number, pointer, pointer, pointer, pointer, number),
+        ),
+    ):
+        function = getattr(library, name)
+        function.restype, function.argtypes = returns, takes
+    return library
+
+
+_library: Any = None
+
+
+def library() -> Any:
+    """Load libpq once, and return it."""
+    global _library
+    if _library is None:
+        _library = _load()
+    return _library
+
+
+#: The server's warnings must not go to standard error.
+_RECEIVER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+_unheard = _RECEIVER(lambda argument, result: None)
+
+
+class _Notice(ctypes.Structure):
+    _fields_ = (
+        ("relname", ctypes.c_char_p),
+        ("be_pid", ctypes.c_int),
+        ("extra", ctypes.c_char_p),
+        ("next", ctypes.c_void_p),
+    )
+
+
+def _decoded(kind: int, value: bytes) -> object:
+    if kind in _INTS:
+        return int(value)
+    if kind == _BOOL:
+        # As SQLite does.
+        return int(value == b"t")
+    if kind in _FLOATS:
+        return float(value)
+    if kind == _NUMERIC:
+        return float(value) if b"." in value else int(value)
+    return value.decode()
+
+
+def encoded(value: object) -> bytes | None:
+    """Return a value for the server; NUL, which it cannot store, becomes its symbol."""
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        # Bytes that are not UTF-8 are escaped; no stored name has them.
+        return value.replace("\0", "\u2400").encode("utf-8", "backslashreplace")
+    return (repr(value) if isinstance(value, float) else str(int(value))).encode()  # type: ignore[call-overload]
+
+
+class Connection:
+    """One connection in pipeline mode, for one thread at a time."""
+
+    def __init__(self, parameters: Mapping[str, str], seconds: float) -> None:
+        """Connect, or raise ConnectionFailed; `dbname` may be an address in any form of libpq."""
+        self._handle = None
+        self._pq = library()
+        self._handle = self._connect(parameters, seconds)
+        self._owed = 0
+        self._pq.PQenterPipelineMode(self._handle)
+
+    def _connect(self, parameters: Mapping[str, str], seconds: float) -> Any:
+        count = len(parameters)
+        names = (ctypes.c_char_p * (count + 1))(*(name.encode() for name in parameters), None)
+        values = (ctypes.c_char_p * (count + 1))(
+            *(value.encode("utf-8", "surrogateescape") for value in parameters.values()), None
+        )
+        handle = self._pq.PQconnectStartParams(names, values, 1)
+        self._pq.PQsetNoticeReceiver(handle, _unheard, None)
+        try:
+            self._poll(handle, seconds)
+        except BaseException:
+            self._pq.PQfinish(handle)
+            raise
+        return handle
+
+    def _poll(self, handle: Any, seconds: float) -> None:
+        """Wait until the connection is made; signals are handled meanwhile."""
+        waiting = 2  # As PQconnectPoll says: 0 failed, 1 for reading, 2 for writing, 3 done.
+        if self._pq.PQstatus(handle) == 1:
+            waiting = 0
+        while waiting in (1, 2):
+            poll = select.poll()
+            poll.register(
+                self._pq.PQsocket(handle), select.POLLIN if waiting == 1 else select.POLLOUT
+            )
+            if not poll.poll(seconds * 1000):
+                raise ConnectionFailed(f"no answer within {seconds:g} s")
+            waiting = self._pq.PQconnectPoll(handle)
+        if waiting == 0:
+            raise ConnectionFailed(self._said(handle))
+
+    def _said(self, handle: Any) -> str:
+        words: bytes = self._pq.PQerrorMessage(handle)
+        return words.decode("utf-8", "replace").strip()
+
+    @property
+    def server_version(self) -> int:
+        """The version as a number: 160002 for 16.2."""
+        version: int = self._pq.PQserverVersion(self._handle)
+        return version
+
+    def close(self) -> None:
+        """Close the connection; an uncommitted transaction is rolled back."""
+        if self._handle:
+            self._pq.PQfinish(self._handle)
+            self._handle = None
+
+    __del__ = close
+
+    def send(self, statement: bytes, values: Sequence[bytes | None] = ()) -> None:
+        """Queue a statement."""
+        count = len(values)
+        array = (ctypes.c_char_p * count)(*values) if count else None
+        if not self._pq.PQsendQueryParams(
+            self._handle, statement, count, None, array, None, None, 0
+        ):
+            raise ConnectionLost(self._said(self._handle))
+        self._owed += 1
+
+    def flush(self) -> None:
+        """Send the queued statements without waiting for the answers."""
+        if not self._pq.PQpipelineSync(self._handle):
+            raise ConnectionLost(self._said(self._handle))
+        self._owed += 1
+
+    def receive(self, wanted: int) -> list[Outcome | StatementFailed]:
+        """Return the results of the last `wanted` statements; read all earlier ones first."""
+        outcomes: list[Outcome | StatementFailed] = []
+        while self._owed:
+            result = self._result()
+            if not result:
+                # Between the answers to two statements.
+                continue
+            self._owed -= 1
+            if self._pq.PQresultStatus(result) != _PIPELINE_SYNC:
+                outcomes.append(self._outcome(result))
+            self._pq.PQclear(result)
+        return outcomes[len(outcomes) - wanted :]
+
+    def _result(self) -> Any:
+        while self._pq.PQisBusy(self._handle):
+            self._read(None)
+        result = self._pq.PQgetResult(self._handle)
+        if not result and self._pq.PQstatus(self._handle) != _CONNECTION_OK:
+            raise ConnectionLost(self._said(self._handle))
+        return result
+
+    def _read(self, seconds: float | None) -> None:
+        """Take in what has arrived, after at most so many seconds of waiting for it."""
+        poll = select.poll()
+        poll.register(self._pq.PQsocket(self._handle), select.POLLIN)
+        poll.poll(None if seconds is None else max(0, seconds) * 1000)
+        if not self._pq.PQconsumeInput(self._handle):
+            raise ConnectionLost(self._said(self._handle))
+
+    def _outcome(self, result: Any) -> Outcome | StatementFailed:
+        pq, status = self._pq, self._pq.PQresultStatus(result)
+        if status == _COMMAND_OK:
+            return Outcome([], int(pq.PQcmdTuples(result) or 0))
+        if status != _TUPLES_OK:
+            state = (pq.PQresultErrorField(result, _SQLSTATE) or b"").decode()
+            words = pq.PQresultErrorField(result, _PRIMARY) or b"it was not carried out"
+            message = words.decode("utf-8", "replace")
+            if state in _ENDED or (not state and pq.PQstatus(self._handle) != _CONNECTION_OK):
+                raise ConnectionLost(message)
+            return StatementFailed(state, message)
+        fields = range(pq.PQnfields(result))
+        columns = {pq.PQfname(result, n).decode(): n for n in fields}
+        kinds = [pq.PQftype(result, n) for n in fields]
+        value, is_null = pq.PQgetvalue, pq.PQgetisnull
+        rows = []
+        for row in range(pq.PQntuples(result)):
+            values = (
+                None if is_null(result, row, n) else _decoded(kinds[n], value(result, row, n))
+                for n in fields
+            )
+            rows.append(PostgresRow(columns, tuple(values)))
+        return Outcome(rows, int(pq.PQcmdTuples(result) or 0))
+
+    def notices(self, seconds: float) -> list[str]:
+        """Return the notices that arrive within so many seconds."""
+        found = self._noticed()
+        if not found:
+            self._read(seconds)
+            found = self._noticed()
+        return found
+
+    def _noticed(self) -> list[str]:
+        found = []
+        while notice := self._pq.PQnotifies(self._handle):
+            extra = ctypes.cast(notice, ctypes.POINTER(_Notice)).contents.extra
+            found.append((extra or b"").decode("utf-8", "replace"))
+            self._pq.PQfreemem(notice)
+        return found

@@ -1,0 +1,358 @@
+"""One transaction: what is sent ahead, and what is sent again after a lost connection."""
+
+from __future__ import annotations
+
+import time
+
+from tugtool.errors.state import QueryFailed
+from tugtool.store import sql
+from tugtool.store.postgres import libpq, translate
+from tugtool.system import clock as clocks
+from tugtool.system import text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any, Self
+
+    from tugtool.store.postgres import PostgresStore
+    from tugtool.store.postgres.libpq import Outcome, PostgresRow
+
+    Statement = tuple[bytes, Sequence[bytes | None]]
+
+BEGIN_WRITING = b"begin isolation level read committed"
+BEGIN_READING = b"begin isolation level repeatable read read only"
+#: READ COMMITTED: a stricter level would keep a snapshot from before the wait.
+LOCK = b"select pg_advisory_xact_lock(hashtextextended($1, 0))"
+CLOCK = b"select floor(extract(epoch from clock_timestamp()) * 1000)::bigint"
+VERSION = b"select version, identity from repository"
+# After the commit: a notice inside it would make all commits of the server queue at one lock.
+NOTIFY = b"select set_config('synchronous_commit', 'off', true), pg_notify($1, %s)"
+#: With the server's timeline: a server that takes over counts transactions anew.
+_TIMELINE = b"substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
+TRANSACTION_ID = b"select pg_current_xact_id_if_assigned()::text, " + _TIMELINE
+WAS_COMMITTED = b"select pg_xact_status($1::text::xid8), " + _TIMELINE
+WAS_NOTED = (
+    b"select 1 from events where plan_path = $1 and at = $2 and kind = $3 and detail = $4"
+    b" and step_anchor is not distinct from $5 and actor is not distinct from $6"
+    b" and attempt is not distinct from $7::bigint limit 1"
+)
+_OF_EVENT = ("plan", "now", "kind", "detail", "anchor", "actor", "attempt")
+
+#: Errors after which nothing is committed and another try may succeed.
+_AGAIN = ("40001", "40P01")
+#: How many rows are sent before their answers are read.
+_AHEAD = 200
+#: A longer transaction is not sent again; only an import is so long.
+_LONGEST_LOG = 2000
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+
+
+class PostgresTransaction:
+    """One transaction; see `tugtool.store.Transaction`.
+
+    Nothing is sent before the first statement. One round trip has the begin, the lock of each
+    plan, the server's clock and that statement. Events are sent with the commit, so their numbers
+    are in the order of commits, and plans wait for each other no longer than one commit
+    takes.
+    """
+
+    def __init__(self, store: PostgresStore, plans: Sequence[str], *, writing: bool) -> None:
+        self._store = store
+        #: The default plan of statements.
+        self.plan = plans[0]
+        self._plans = sorted(set(plans))
+        self._writing = writing
+        self._connection: libpq.Connection | None = None
+        self._is_open = False
+        self._milliseconds: int | None = None
+        self._now = ""
+        self._log: list[tuple[Statement, Outcome]] | None = []
+        self._notes: list[Statement] = []
+        self._wrote = False
+        self._failure: libpq.StatementFailed | None = None
+        self._cursors = 0
+
+    @property
+    def now(self) -> str:
+        """The time of the transaction, read once, as text."""
+        if self._milliseconds is None:
+            self._run()
+        return self._now
+
+    def after(self, seconds: float) -> str:
+        """Return the time so many seconds from now."""
+        assert self.now
+        return clocks.text((self._milliseconds or 0) + max(1, round(seconds * 1000)))
+
+    def first(self, statement: str, **values: object) -> PostgresRow | None:
+        """Return the first row, or None."""
+        rows = self._ask(statement, values).rows
+        return rows[0] if rows else None
+
+    def one(self, statement: str, **values: object) -> PostgresRow:
+        """Return the row that must exist."""
+        rows = self._ask(statement, values).rows
+        assert rows, statement
+        return rows[0]
+
+    def all(self, statement: str, **values: object) -> list[PostgresRow]:
+        """Return all rows."""
+        return self._ask(statement, values).rows
+
+    def each(self, statement: str, **values: object) -> Iterator[PostgresRow]:
+        """Yield the rows through a cursor: other statements may come in between."""
+        query, parameters = self._bound(statement, values)
+        self._cursors += 1
+        name = b"each_%d" % self._cursors
+        self._run((b"declare %s no scroll cursor for %s" % (name, query), parameters))
+        # Not to be sent again: the rows read so far are not kept.
+        self._log = None
+        while rows := self._run((b"fetch %d from %s" % (_AHEAD, name), ()))[-1].rows:
+            yield from rows
+        self._run((b"close %s" % name, ()))
+
+    def value(self, statement: str, **values: object) -> Any:
+        """Return the first column of the first row."""
+        rows = self._ask(statement, values).rows
+        return rows[0][0] if rows else None
+
+    def run(self, statement: str, **values: object) -> int:
+        """Run a statement and return the number of changed rows."""
+        return self._ask(statement, values).changed
+
+    def note(self, kind: str, detail: Mapping[str, object], **values: object) -> None:
+        """Add an event to the log at the commit."""
+        values |= {"kind": kind, "detail": text.encode(detail)}
+        self._notes.append(self._bound(sql.ADD_EVENT, values))
+
+    def many(self, statement: str, rows: Iterable[Mapping[str, object]]) -> None:
+        """Run a statement once per row."""
+        query, names = translate.numbered(statement)
+        self._before(statement)
+        batch: list[Statement] = []
+        for row in rows:
+            batch.append((query, [libpq.encoded(row[name]) for name in names]))
+            if len(batch) == _AHEAD:
+                self._run(*batch)
+                batch = []
+        if batch:
+            self._run(*batch)
+
+    def _ask(self, statement: str, values: Mapping[str, object]) -> Outcome:
+        self._before(statement)
+        return self._run(self._bound(statement, values))[-1]
+
+    def _before(self, statement: str) -> None:
+        """Write the events that a statement about events must see."""
+        if self._notes and "events" in statement:
+            notes, self._notes = self._notes, []
+            self._wrote = True
+            self._run(*notes)
+        self._wrote = self._wrote or not statement.lstrip().startswith("select")
+
+    def _bound(self, statement: str, values: Mapping[str, object]) -> Statement:
+        query, names = translate.numbered(statement)
+        # Nearly every statement needs the plan and the time.
+        named = {"plan": self.plan, **values}
+        if "now" in names and "now" not in named:
+            named["now"] = self.now
+        return query, [libpq.encoded(named[name]) for name in names]
+
+    # -- round trips -------------------------------------------------------------------
+
+    def _run(self, *batch: Statement) -> list[Outcome]:
+        """Run statements in one round trip, if needed on a new connection."""
+        if self._failure is not None:
+            raise translate.refusal(self._store.address, self._failure)
+        try:
+            outcomes = self._exchange(batch)
+        except libpq.ConnectionLost:
+            outcomes = self._again(batch)
+        if self._log is not None:
+            self._log += zip(batch, outcomes, strict=True)
+            self._log = self._log if len(self._log) <= _LONGEST_LOG else None
+        return outcomes
+
+    def _exchange(self, batch: Sequence[Statement]) -> list[Outcome]:
+        opening = [] if self._is_open else self._opening()
+        connection = self._connection
+        assert connection is not None
+        self._is_open = True
+        for statement, values in (*opening, *batch):
+            connection.send(statement, values)
+        connection.flush()
+        outcomes = connection.receive(len(opening) + len(batch))
+        for number, outcome in enumerate(outcomes):
+            if isinstance(outcome, libpq.StatementFailed):
+                self._fail(outcome, opening=number < len(opening))
+        done = [each for each in outcomes if isinstance(each, libpq.Outcome)]
+        if opening:
+            self._opened(done[: len(opening)])
+        return done[len(opening) :]
+
+    def _opening(self) -> list[Statement]:
+        if self._connection is None:
+            self._connection = self._store.take()
+        begin = BEGIN_WRITING if self._writing else BEGIN_READING
+        locks = self._plans if self._writing else ()
+        return [
+            (begin, ()),
+            self._store.settings(writing=self._writing),
+            (VERSION, ()),
+            *((LOCK, (self._store.lock_key(plan),)) for plan in locks),
+            (CLOCK, ()),
+        ]
+
+    def _opened(self, outcomes: list[Outcome]) -> None:
+        self._store.check(outcomes[2].rows[0])
+        if self._milliseconds is None:
+            # Read after the lock: later transactions have later times. Tests set their own.
+            clock = self._store.clock
+            self._milliseconds = clock() if clock else outcomes[-1].rows[0][0]
+            self._now = clocks.text(self._milliseconds)
+
+    def _fail(self, failure: libpq.StatementFailed, *, opening: bool) -> None:
+        """Raise our error for a failed statement."""
+        if failure.state in _AGAIN:
+            raise libpq.ConnectionLost(str(failure))
+        if failure.state == "55P03" and opening:
+            self._roll_back()
+            self._store.refuse_busy(self._plans)
+            # The holder has changed meanwhile: many take turns.
+            raise libpq.ConnectionLost(str(failure))
+        # From now on the server accepts only a rollback.
+        self._failure = failure
+        raise translate.refusal(self._store.address, failure) from failure
+
+    def _again(self, batch: Sequence[Statement]) -> list[Outcome]:
+        """Repeat the whole transaction, as long as the results are the same; then go on."""
+        for _ in self._tries("nothing was written"):  # pragma: no branch (they end by refusing)
+            try:
+                self._repeat()
+                return self._exchange(batch)
+            except libpq.ConnectionLost:
+                continue
+        raise AssertionError  # pragma: no cover (the tries end with a refusal)
+
+    def _tries(self, outcome: str) -> Iterator[None]:
+        """Yield once per new connection, with back-off, as long as a command may wait."""
+        deadline = time.monotonic() + self._store.busy_seconds
+        pause = _FIRST_PAUSE
+        while True:
+            self._drop()
+            yield
+            if time.monotonic() + pause > deadline:
+                raise translate.lost(self._store.address, outcome)
+            time.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def _repeat(self) -> None:
+        if self._log is None:
+            raise translate.lost(self._store.address, "nothing was written")
+        outcomes = self._exchange([statement for statement, _ in self._log])
+        if outcomes != [outcome for _, outcome in self._log]:
+            # Another process changed what the caller has read, so its decisions may be wrong.
+            raise translate.lost(self._store.address, "nothing was written")
+
+    # -- the end -----------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object = None, *_: object) -> None:
+        try:
+            if kind is None and self._writing:
+                self._commit()
+        finally:
+            if self._is_open:
+                self._roll_back()
+            if self._connection is not None:
+                self._store.give_back(self._connection)
+
+    def _commit(self) -> None:
+        if self._failure is not None:
+            raise translate.refusal(self._store.address, self._failure)
+        if not (self._wrote or self._notes):
+            return
+        number = None if self._notes else self._number()
+        try:
+            self._end()
+        except libpq.ConnectionLost:
+            self._end_again(number)
+
+    def _number(self) -> PostgresRow:
+        """Return the server's id of the transaction, to ask for it after a lost commit."""
+        outcomes = self._run((TRANSACTION_ID, ()))
+        if self._log:
+            self._log.pop()
+        return outcomes[0].rows[0]
+
+    def _end(self) -> None:
+        """Write the events, commit, and notify waiting processes: one round trip."""
+        # The number of the last event lets a listener ignore a notice that it gets late.
+        said = b"(%s)::text" % self._store.last_event if self._notes else b"''"
+        notify: Statement = (NOTIFY % said, (self._store.address.schema.encode(),))
+        connection = self._connection
+        assert connection is not None
+        for statement, values in (*self._notes, (b"commit", ()), notify):
+            connection.send(statement, values)
+        connection.flush()
+        *outcomes, _ = connection.receive(len(self._notes) + 2)
+        # A failed notice does not matter: waiting processes also look now and then.
+        for outcome in outcomes:
+            if isinstance(outcome, libpq.StatementFailed):
+                self._fail(outcome, opening=False)
+        self._is_open = False
+
+    def _end_again(self, number: PostgresRow | None) -> None:
+        """Find out whether an unanswered commit happened; if not, repeat it."""
+        for _ in self._tries(
+            "it may have been written"
+        ):  # pragma: no branch (they end by refusing)
+            try:
+                if self._is_committed(number):
+                    return
+                self._roll_back()
+                self._repeat()
+                if number is not None:
+                    number = self._number()
+                return self._end()
+            except libpq.ConnectionLost:
+                continue
+
+    def _is_committed(self, number: PostgresRow | None) -> bool:
+        """Return whether it was committed; the locks prove that the lost transaction is over."""
+        if self._notes:
+            _, names = translate.numbered(sql.ADD_EVENT)
+            of = dict(zip(names, self._notes[0][1], strict=True))
+            values = [of[name] for name in _OF_EVENT]
+            return bool(self._exchange([(WAS_NOTED, values)])[0].rows)
+        assert number is not None
+        try:
+            known = self._exchange([(WAS_COMMITTED, (libpq.encoded(number[0]),))])[0].rows[0]
+        except QueryFailed:
+            # The id is in the future: this server does not know it.
+            self._failure = None
+            return False
+        if known[0] is None or known[1] != number[1]:
+            # It is too old, or another server has taken over and counts anew.
+            raise translate.lost(self._store.address, "it may have been written")
+        return bool(known[0] == "committed")
+
+    def _roll_back(self) -> None:
+        """Roll back without waiting for the answer."""
+        self._is_open, self._failure = False, None
+        assert self._connection is not None
+        try:
+            self._connection.send(b"rollback")
+            self._connection.flush()
+        except libpq.ConnectionLost:
+            self._drop()
+
+    def _drop(self) -> None:
+        """Close a broken connection."""
+        self._is_open, self._failure = False, None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

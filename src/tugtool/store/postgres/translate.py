@@ -1,0 +1,115 @@
+"""Translate the shared statements' parameters and tables, and the server's errors."""
+
+from __future__ import annotations
+
+from tugtool.errors.state import DatabaseUnavailable, QueryFailed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tugtool.errors.state import DatabaseError
+    from tugtool.store.postgres.address import Address
+    from tugtool.store.postgres.libpq import StatementFailed
+
+#: Statement -> the same with numbered parameters, and their names in that order.
+_known: dict[str, tuple[bytes, tuple[str, ...]]] = {}
+
+_NAME = frozenset("abcdefghijklmnopqrstuvwxyz_")
+
+#: SQLSTATEs or their prefixes -> our names.
+_KINDS = (
+    ("55P03", "BUSY"),
+    ("23", "CONSTRAINT"),
+    ("22", "MISMATCH"),
+    ("54", "TOOBIG"),
+    ("53", "FULL"),
+    ("58", "IOERR"),
+)
+#: The database cannot be used: no tables, no rights, damage.
+_UNUSABLE = ("42P01", "3F000", "42501", "XX001", "XX002", "28", "3D000", "25006")
+_NO_TABLES = ("42P01", "3F000")
+
+
+def numbered(statement: str) -> tuple[bytes, tuple[str, ...]]:
+    """Return the statement with `$1` for `:name`, and the names."""
+    known = _known.get(statement)
+    if known is None:
+        known = _known[statement] = _numbered(statement)
+    return known
+
+
+def _numbered(statement: str) -> tuple[bytes, tuple[str, ...]]:
+    first, *others = statement.split(":")
+    parts, names = [first], list[str]()
+    for other in others:
+        length = next((n for n, c in enumerate(other) if c not in _NAME), len(other))
+        name = other[:length]
+        if not name:
+            parts.append(f":{other}")
+            continue
+        if name not in names:
+            names.append(name)
+        parts.append(f"${names.index(name) + 1}{other[length:]}")
+    return "".join(parts).encode(), tuple(names)
+
+
+def refusal(address: Address, error: StatementFailed) -> DatabaseError:
+    """Translate the server's error by its SQLSTATE, because its texts change."""
+    said = address.cleaned(str(error))
+    if error.state in _NO_TABLES:
+        return no_tables(address)
+    if error.state.startswith(_UNUSABLE):
+        return DatabaseUnavailable(
+            address.shown,
+            reason=f"cannot be used: {said}",
+            name=error.state,
+            hint="tugcode config",
+            engine="postgres",
+        )
+    kind = next((kind for start, kind in _KINDS if error.state.startswith(start)), "ERROR")
+    return QueryFailed(
+        address.shown,
+        reason=f"refused a statement: {said}",
+        name=f"{kind} {error.state}",
+        engine="postgres",
+        hint="tugcode config",
+    )
+
+
+def no_tables(address: Address) -> DatabaseUnavailable:
+    """Return the error that this repository has no tables."""
+    return DatabaseUnavailable(
+        address.shown,
+        reason=f"has no tables for this repository (schema {address.schema})",
+        hint="tugcode state init PLAN --create-database",
+        engine="postgres",
+    )
+
+
+def unreachable(address: Address, said: str) -> DatabaseUnavailable:
+    """Return the error of a failed connection."""
+    # Of several lines, the last is about the last server.
+    line = address.cleaned(said).strip().rpartition("\n")[2]
+    return DatabaseUnavailable(
+        address.shown, reason=f"cannot be reached: {line}", hint="tugcode config", engine="postgres"
+    )
+
+
+def lost(address: Address, outcome: str) -> QueryFailed:
+    """Return the error of a connection lost in a transaction, without a new one in time."""
+    return QueryFailed(
+        address.shown,
+        reason=f"ended the connection; {outcome}",
+        name="LOST",
+        engine="postgres",
+        hint="tugcode log --limit 5" if "may" in outcome else "try again",
+    )
+
+
+def busy(address: Address, holder: str, seconds: float) -> QueryFailed:
+    """Return the error of a plan's lock that another process holds."""
+    return QueryFailed(
+        address.shown,
+        reason=f"is locked by {holder} for over {seconds:g} s",
+        name="BUSY 55P03",
+        engine="postgres",
+    )

@@ -1,0 +1,445 @@
+"""The data of status and show: drift, stale evidence, what needs a person."""
+
+from __future__ import annotations
+
+import os
+
+from tugtool import state
+from tugtool.errors import (
+    SPARSE,
+    SPARSE_HINT,
+    NoSuchStep,
+    PlanInvalid,
+    TugError,
+    Unreadable,
+    plan_argument,
+)
+from tugtool.errors.state import move_command
+from tugtool.git import command as git
+from tugtool.plan import catalog
+from tugtool.workflow import plans, records, transcripts
+from tugtool.workflow.workspace import plan_copy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from tugtool.git import Repository
+    from tugtool.plan.catalog import PlanFile
+    from tugtool.plan.model import Item, Plan, Step
+    from tugtool.schemas import Issue, StateShow, StateShowPlan, StateWhy
+    from tugtool.state.record import PlanCopy
+    from tugtool.workflow.workspace import Workspace
+
+    Data = dict[str, Any]
+
+
+def list_plans(repo: Repository, *, max_bytes: int | None = None) -> tuple[Data, list[Issue]]:
+    """Every plan file; of one that cannot be read, why not."""
+    most = plans.limit(repo, max_bytes)
+    rows: list[Data] = []
+    issues: list[Issue] = []
+    for file in catalog.plans(repo):
+        row: Data = {"plan_path": file.key, "slug": file.slug}
+        try:
+            plan = plans.parse(repo, file, most)
+        except TugError as error:
+            issues.append({**error.issue(), "file": file.key})
+            reason = error.message.removeprefix(f"{file.key} ")
+            row |= {"title": None, "status": None, "counts": None, "error": reason}
+        else:
+            status = plan.metadata.get("status")
+            row |= {
+                "title": plan.title,
+                "status": status.text if status else None,
+                "counts": _counts(plan),
+                "error": None,
+            }
+        rows.append(row)
+    return {"plans": rows}, [*issues, *hidden(repo, rows)]
+
+
+def hidden(repo: Repository, rows: list[Data]) -> list[Issue]:
+    """A warning where there is no plan because the checkout is sparse."""
+    if rows or not catalog.is_sparse(repo):
+        return []
+    return [{"code": "W117", "severity": "warning", "message": SPARSE, "hint": SPARSE_HINT}]
+
+
+def show_plan(
+    repo: Repository,
+    name: str | None,
+    *,
+    cwd: str,
+    step: str | None = None,
+    max_bytes: int | None = None,
+) -> tuple[Data, list[Issue]]:
+    """What the parser understood of a plan, or of one of its steps; and what it did not."""
+    file, plan = plans.read(repo, name, cwd=cwd, max_bytes=max_bytes)
+    steps = plan.steps if step is None else (_step(plan, step, file.key),)
+    data: Data = {
+        "plan_path": file.key,
+        "slug": file.slug,
+        "title": plan.title,
+        **_passages(plan, "purpose"),
+        "metadata": {field: value.text for field, value in plan.metadata.items()},
+        "lines": plan.line_count,
+        "counts": _counts(plan),
+        "decisions": [
+            {
+                "name": decision.name,
+                "kind": "question" if decision.is_question else "decision",
+                **_fields(decision, "title", "status", "anchor", "line"),
+            }
+            for decision in plan.decisions
+        ],
+        "steps": [_step_data(step) for step in steps],
+    }
+    return data, [plans.issue_of(each, file.key, "normal") for each in plan.diagnostics]
+
+
+def plan_graph(
+    repo: Repository, name: str | None, *, cwd: str, max_bytes: int | None = None
+) -> Data:
+    """Waves, the widest of them, and the critical path."""
+    from tugtool.plan import model
+
+    file, plan = plans.read(repo, name, cwd=cwd, max_bytes=max_bytes)
+    found = plans.issues_of(plan, file.key, "lenient")
+    if found:
+        raise PlanInvalid(file.key, diagnostics=found)
+    made = model.build_graph(plan)
+    return {
+        "plan_path": file.key,
+        "waves": [list(wave) for wave in made.waves],
+        "widest_wave": {"wave": made.widest + 1, "steps": len(made.waves[made.widest])},
+        "critical_path": list(made.critical_path),
+        "steps": [
+            {
+                **_fields(step, "anchor", "title", "line"),
+                "needs": list(made.needs[step.anchor]),
+                "substeps": len(step.substeps),
+                "verification_only": step.verification_only,
+            }
+            for step in made.steps
+        ],
+    }
+
+
+def _counts(plan: Plan) -> Data:
+    from tugtool.plan.model import KINDS
+
+    every = list(plan.every_step())
+    kinds = [item.kind for step in every for item in step.items]
+    return {
+        "steps": len(plan.steps),
+        "substeps": len(every) - len(plan.steps),
+        **{kind: kinds.count(kind) for kind in KINDS},
+        "dependencies": sum(len(step.needs) for step in every),
+    }
+
+
+def _fields(found: object, *names: str) -> Data:
+    return {name: getattr(found, name) for name in names}
+
+
+def _passages(found: Plan | Step, *names: str) -> Data:
+    passages = {name: getattr(found, name) for name in names}
+    return {name: passage.text if passage else None for name, passage in passages.items()}
+
+
+def _step_data(step: Step) -> Data:
+    return {
+        **_fields(step, "anchor", "number", "title", "line", "step_index", "parent"),
+        "needs": [_fields(need, "anchor", "line") for need in step.needs],
+        **_passages(step, "depends_on", "commit", "references", "artifacts", "rollback"),
+        "verification_only": step.verification_only,
+        "items": [_item_data(item) for item in step.items],
+        "substeps": [_step_data(substep) for substep in step.substeps],
+    }
+
+
+def _item_data(item: Item) -> Data:
+    from tugtool.plan.checkpoints import kind_of
+
+    kind = kind_of(item.text) if item.kind == "checkpoint" else None
+    return {**_fields(item, "kind", "ordinal", "text", "line", "ticked"), "checkpoint_kind": kind}
+
+
+def _step(plan: Plan, anchor: str, key: str) -> Step:
+    known = {step.anchor: step for step in plan.every_step()}
+    if anchor in known:
+        return known[anchor]
+    from tugtool.system import text
+
+    close = text.names(anchor, known) or text.names(f"step-{anchor}", known)
+    raise NoSuchStep(anchor, plan=key, close=close)
+
+
+def status(space: Workspace, *, archived: bool = False) -> Any:
+    """Every plan, its progress, its claims and worktrees, and what waits for a person."""
+    repo, store, max_bytes = space.repo, space.store, space.settings.number("plan.max_bytes")
+    none: Data = {"plans": [], "dashes": []}
+    recorded: Data = state.status(store) if store.exists() else none
+    shown = [plan for plan in recorded["plans"] if archived or plan["status"] != "archived"]
+    files = records.unrecorded(repo, (plan["plan_path"] for plan in recorded["plans"]))
+    texts = catalog.by_text(files)
+    rows = [_from_record(_copy(space, plan), plan, texts) for plan in shown]
+    for row in rows:
+        transcripts.name_roles(repo, row["plan_path"], row["claims"])
+    now = {row["renamed_to"] for row in rows}
+    rows += [_from_boxes(repo, file, max_bytes) for file in files if file.key not in now]
+    _tell_apart(rows)
+    trees = _worktrees(repo.root, rows)
+    home = os.path.join(repo.root, ".tugtree", "")
+    lost = [tree for tree in trees if not tree["exists"] and tree["path"].startswith(home)]
+    return {
+        "root": repo.root,
+        "as_of": recorded.get("as_of"),
+        "plans": rows,
+        "dashes": [
+            {**dash, "worktree_path": os.path.join(repo.root, dash["worktree_path"])}
+            for dash in recorded["dashes"]
+        ],
+        "worktrees": trees,
+        "needs_you": [need for plan in rows for need in (*_needs(plan), *_lost(space, plan, lost))],
+        "archived": len(recorded["plans"]) - len(shown),
+    }
+
+
+def _tell_apart(rows: list[Data]) -> None:
+    """Two plans may have the same name, in two directories: then their paths are their names."""
+    known: dict[str, int] = {}
+    for row in rows:
+        known[row["slug"]] = known.get(row["slug"], 0) + 1
+    for row in rows:
+        row["slug"] = row["slug"] if known[row["slug"]] == 1 else row["plan_path"]
+
+
+def _copy(space: Workspace, plan: Data) -> PlanCopy:
+    """The plan's file as the caller has it; of a done plan, as the main worktree has it."""
+    key, root = plan["plan_path"], space.repo.root
+    return plan_copy(key, worktree=root, root=root) if plan["status"] == "done" else space.copy(key)
+
+
+def _from_record(copy: PlanCopy, plan: Data, texts: Mapping[str, str]) -> Data:
+    """A recorded plan; `texts`: the text's hash -> a plan file that is not recorded."""
+    agreed, now = plan.pop("plan_hash"), None
+    try:
+        found = copy.now()
+        file = "present" if found == agreed else "changed" if found else "gone"
+        if found is None and agreed in texts:
+            file, now = "renamed", texts[agreed]
+    except Unreadable:
+        file = "unreadable"
+    names = {**_names(plan["plan_path"]), "recorded": True}
+    return {**names, "file": file, "renamed_to": now, **plan}
+
+
+def _from_boxes(repo: Repository, file: PlanFile, max_bytes: int) -> Data:
+    """A plan that nobody has begun to carry out: all there is are the boxes in its text."""
+    plan: Data = {**_names(file.key), "recorded": False, "status": None, "paused_at": None}
+    plan |= {"renamed_to": None, "merged_commit": None, "commits": 0, "last_run": None}
+    plan |= {"run_since": None}
+    steps = dict.fromkeys(("total", "completed", "held", "ready", "blocked", "parked"), 0)
+    items = dict.fromkeys(("total", "completed", "deferred"), 0)
+    rest: Data = {"steps": steps, "items": items, "claims": [], "parked": [], "audit": None}
+    try:
+        parsed = plans.parse(repo, file, max_bytes, allow_empty=True)
+    except TugError:
+        return {**plan, "file": "unreadable", "title": None, **rest}
+    ticked = [
+        [item.ticked for each in step.family() for item in each.items] for step in parsed.steps
+    ]
+    steps["total"] = len(parsed.steps)
+    steps["completed"] = sum(bool(boxes) and all(boxes) for boxes in ticked)
+    items["total"] = sum(map(len, ticked))
+    items["completed"] = sum(map(sum, ticked))
+    return {**plan, "file": "present", "title": parsed.title, **rest}
+
+
+def _names(key: str) -> Data:
+    return {"plan_path": key, "slug": catalog.slug_of(os.path.basename(key))}
+
+
+def _worktrees(root: str, rows: list[Data]) -> list[Data]:
+    """Every working tree of the repository, and what it holds; also one that is gone."""
+    held: dict[str, list[Data]] = {}
+    for plan in rows:
+        for claim in plan["claims"]:
+            what = {"plan_path": plan["plan_path"], "anchor": claim["anchor"]}
+            held.setdefault(claim["claimed_by"], []).append({**what, "stale": claim["stale"]})
+    registered = dict(git.worktrees(root))
+    return [
+        {
+            "path": path,
+            "branch": registered.get(path),
+            "main": path == root,
+            "registered": path in registered,
+            "exists": os.path.isdir(path),
+            "holds": held.get(path, []),
+        }
+        for path in {**registered, **held}
+    ]
+
+
+def _needs(plan: Data) -> Iterator[Data]:
+    """What a person should look at, and with which command."""
+    if plan["status"] == "archived":
+        return
+    name = plan_argument(plan["plan_path"])
+    # Of a done plan, the file may go; if it says something else, perhaps there is more to do.
+    shown = {"active": ("changed", "gone", "unreadable"), "done": ("changed",)}
+    if plan["renamed_to"]:
+        yield _need(plan, "file_renamed", 1, move_command(plan["plan_path"], plan["renamed_to"]))
+    for what, count, command in (
+        ("deferred", plan["items"]["deferred"], "review"),
+        ("parked", plan["steps"]["parked"], "review"),
+        ("question", sum(bool(claim["question"]) for claim in plan["claims"]), "review"),
+        ("audit", int(bool(plan["audit"])), "review"),
+        ("paused", int(bool(plan["paused_at"])), "resume"),
+        (f"file_{plan['file']}", int(plan["file"] in shown.get(plan["status"], ())), "diff"),
+    ):
+        if count:
+            yield _need(plan, what, count, f"tugcode {command} {name}")
+    waits = plan["audit"] or plan["items"]["deferred"] or plan["file"] == "changed"
+    if plan["status"] == "done" and plan["commits"] and not (plan["merged_commit"] or waits):
+        yield _need(plan, "unmerged", 1, f"tugcode merge {name}")
+
+
+def _lost(space: Workspace, plan: Data, lost: list[Data]) -> Iterator[Data]:
+    """Worktrees that were deleted or moved by hand, and keep steps of a plan from all others."""
+    for tree in lost:
+        held = [each for each in tree["holds"] if each["plan_path"] == plan["plan_path"]]
+        live = [each for each in held if not each["stale"]]
+        if live:
+            from tugtool.workflow import worktree  # Only where one is not there.
+
+            what, command = worktree.found_again(space.repo, space.store, tree["path"])
+            yield _need(plan, what, len(live), command)
+
+
+def _need(plan: Data, what: str, count: int, command: str) -> Data:
+    return {"plan_path": plan["plan_path"], "what": what, "count": count, "command": command}
+
+
+class Snapshot:
+    """Plans at one moment, and for each what its file says now, if that was not agreed."""
+
+    __slots__ = ("changed", "data")
+
+    def __init__(self, data: Any, changed: dict[str, str | None]) -> None:
+        self.data: StateShow = data
+        #: Plan -> the hash of its file, which is not the agreed one; None if there is no file.
+        self.changed = changed
+
+    @property
+    def plans(self) -> list[StateShowPlan]:
+        """The plans, however many were asked for."""
+        one: Any = self.data
+        return self.data.get("plans", [one])
+
+    def issues(self) -> list[Issue]:
+        """A warning for each plan whose file is not the one whose execution is shown."""
+        return [
+            {
+                "code": "W102",
+                "severity": "warning",
+                "message": "\n".join(drift(plan["plan_hash"], self.changed[plan["plan_path"]])),
+                "hint": f"tugcode diff {plan_argument(plan['plan_path'])}",
+                "file": plan["plan_path"],
+            }
+            for plan in self.plans
+            if plan["plan_path"] in self.changed
+        ]
+
+
+class Viewer:
+    """Reads one plan or all of them, as often as wanted."""
+
+    def __init__(
+        self,
+        space: Workspace,
+        plan: str | None = None,
+        *,
+        step: str = "",
+        archived: bool = False,
+    ) -> None:
+        self.space, self.plan, self.step, self.archived = space, plan, step, archived
+        #: A file that has not been touched need not be read again.
+        self._hashes: dict[str, tuple[str, str | None]] = {}
+
+    def read(self) -> Snapshot:
+        """How far the plans are now."""
+        store = self.space.store
+        if self.plan is None and not store.exists():
+            return Snapshot({"plans": []}, {})
+        data = state.show(store, self.plan, archived=self.archived, step=self.step)
+        seen = Snapshot(data, {})
+        for plan in seen.plans:
+            _mark_stale(plan)
+            transcripts.name_roles(self.space.repo, plan["plan_path"], plan["steps"])
+            found = self._hash(plan["plan_path"])
+            if found != plan["plan_hash"]:
+                seen.changed[plan["plan_path"]] = found
+        return seen
+
+    def _hash(self, plan: str) -> str | None:
+        copy = self.space.copy(plan)
+        signature, found = self._hashes.get(copy.file, ("", None))
+        if copy.signature is not None and copy.signature == signature:
+            return found
+        found = _hash_now(self.space, plan)
+        self._hashes[copy.file] = (copy.signature or "", found)
+        return found
+
+
+def drift(agreed: str, now: str | None) -> list[str]:
+    """The sentences about a plan file that is not the agreed one."""
+    return [
+        f"Plan file has {'been modified' if now else 'gone'} since state was initialized.",
+        f"State tracks execution of the original plan (hash: {agreed}).",
+        f"Current file hash: {now or 'none, it cannot be read'}",
+    ]
+
+
+def _hash_now(space: Workspace, plan: str) -> str | None:
+    try:
+        return space.copy(plan).now()
+    except Unreadable:
+        return None
+
+
+def _mark_stale(plan: StateShowPlan) -> None:
+    """Evidence speaks of one commit; say where the worktree of its step stands now."""
+    items = [(each["step_anchor"], each["evidence"]) for each in plan["checklist_items"]]
+    if not any(evidence for _, evidence in items):
+        return
+    # Only here: most plans have no evidence, and their pictures pay nothing.
+    from tugtool.git import refs
+
+    tops = {each["anchor"]: top for top in plan["steps"] for each in (top, *top["substeps"])}
+    commits: dict[str, str | None] = {}
+    for anchor, evidence in items:
+        if evidence is None or evidence["judged"] is not None:
+            continue
+        # A step that was given back is nobody's; its evidence is still about a worktree.
+        top = tops[anchor]
+        home = top["claimed_by"] or top["completed_by"] or evidence["worktree"]
+        if home not in commits:
+            commits[home] = refs.head_commit(home)
+        evidence["worktree_commit"] = commits[home]
+        if commits[home] is not None:  # What is about the step's own commit stays true.
+            evidence["stale"] = evidence["commit"] not in (commits[home], top["commit_hash"] or "")
+
+
+def why(space: Workspace, plan: str, anchor: str) -> StateWhy:
+    """How it stands with a step, and what would free it."""
+    from tugtool.state import record
+
+    found = _hash_now(space, plan)
+    drifted = found != record.require_plan(space.store, plan)["plan_hash"]
+    most = space.settings.number("state.max_attempts")
+    how = {"owner": space.owner, "max_attempts": most, "drift": drifted}
+    return transcripts.name_in_why(space.repo, state.why(space.store, plan, anchor, **how))

@@ -1,1 +1,0 @@
-"""Linked worktrees of plans: made, listed, brought up to date, removed."""

@@ -1,0 +1,111 @@
+"""Plain English in the source: banned words in docstrings, comments, strings and pages.
+
+Each sentence names its actor, says "is not an X", and a docstring says what a function does or
+returns.
+"""
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+#: The directories whose words are checked, from the root of the project.
+ROOMS = (
+    "bench",
+    "scripts",
+    "src/tugtool/agents",
+    "src/tugtool/cli",
+    "src/tugtool/errors",
+    "src/tugtool/git",
+    "src/tugtool/implement",
+    "src/tugtool/plan",
+    "src/tugtool/schemas",
+    "src/tugtool/store",
+    "src/tugtool/system",
+    "src/tugtool/workflow/commit",
+    "src/tugtool/workflow/dash",
+    "src/tugtool/workflow/doctor",
+    "src/tugtool/workflow/merge",
+    "src/tugtool/workflow/salvage",
+    "src/tugtool/workflow/worktree",
+    "tugplug",
+)
+PAGES = (".md", ".json")
+BANNED = {
+    "whoever": re.compile(r"\bwhoever\b", re.IGNORECASE),
+    "somebody": re.compile(r"\bsomebody\b", re.IGNORECASE),
+    # "There is no X" and "is no longer" are plain.
+    "is no": re.compile(r"(?<!\bthere )\bis no (?!longer\b)", re.IGNORECASE),
+}
+OPENING = re.compile(r"(?:What|Whether|Who|Whose)\b")
+
+
+def complaints(path: Path) -> Iterator[str]:
+    """Every banned word in one file, with its line."""
+    text = path.read_text()
+    texts = _in_python(text) if path.suffix == ".py" else enumerate(text.splitlines(), 1)
+    for line, words in texts:
+        for name, pattern in BANNED.items():
+            if pattern.search(" ".join(words.split())):
+                yield f"{path}:{line} has {name!r}"
+    if path.suffix == ".py":
+        for line, words in _docstrings(ast.parse(text)):
+            if found := OPENING.match(words):
+                yield f"{path}:{line} begins a docstring with {found[0]!r}"
+
+
+def _in_python(source: str) -> Iterator[tuple[int, str]]:
+    """Comments and strings, docstrings included, each with its line."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value
+
+
+def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(tree):
+        if isinstance(node, kinds) and (words := ast.get_docstring(node)):
+            yield node.body[0].lineno, words
+
+
+def _files(room: str) -> list[Path]:
+    return sorted(p for p in (ROOT / room).rglob("*") if p.suffix in (".py", *PAGES))
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_has_no_banned_words(room):
+    files = _files(room)
+    assert files
+    assert [each for file in files for each in complaints(file)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "planted", "complaint"),
+    [
+        ("x.py", "x = 1  # Whoever asks waits.\n", ":1 has 'whoever'"),
+        ("x.py", 'x = f"{1} is held by somebody"\n', ":1 has 'somebody'"),
+        ("x.py", 'x = (\n    "the text is "\n    "no JSON"\n)\n', ":2 has 'is no'"),
+        ("x.py", 'def f():\n    """Whether it is."""\n', ":2 begins a docstring with 'Whether'"),
+        ("x.py", '"""What is known."""\n', ":1 begins a docstring with 'What'"),
+        ("x.py", 'class X:\n    """Who calls."""\n', ":2 begins a docstring with 'Who'"),
+        ("x.md", "# Page\n\nThe answer is no object.\n", ":3 has 'is no'"),
+    ],
+)
+def test_a_planted_word_is_found(tmp_path, name, planted, complaint):
+    path = tmp_path / name
+    path.write_text(planted)
+    assert list(complaints(path)) == [f"{path}{complaint}"]
+
+
+def test_plain_words_are_free(tmp_path):
+    path = tmp_path / "x.py"
+    path.write_text('"""Return None if there is no file, or it is no longer read."""\n')
+    assert list(complaints(path)) == []

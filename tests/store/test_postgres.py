@@ -1,0 +1,796 @@
+"""The engine of many machines: what is its own. The tests of the record run on it as they are."""
+
+import contextlib
+import re
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from state.test_transfer import add
+from store import test_sql
+from support import engines, postgres_server
+from support.state import KEY, Clock, Lab
+from tugtool import state
+from tugtool.errors import TugError
+from tugtool.errors.state import DatabaseUnavailable, NewerDatabase, QueryFailed
+from tugtool.state.record import PlanCopy
+from tugtool.store import NO_PLAN, open_store, schema, sql
+from tugtool.store.postgres import PostgresStore, create, libpq, transaction, translate
+from tugtool.store.postgres.address import Address, schema_of
+from tugtool.store.sql import git as sql_git
+from tugtool.store.sql import views as sql_views
+from tugtool.system import clock as clocks
+
+OTHER = ".tugtool/tugplan-other.md"
+PASSWORD = "s3cr%20et"
+
+
+@pytest.fixture
+def on_postgres(tmp_path_factory):
+    """PostgreSQL alone."""
+    with engines.on("postgres", engines.session_root(tmp_path_factory)):
+        yield
+
+
+@pytest.fixture
+def pg(on_postgres, lab):
+    """A plan of two steps in PostgreSQL."""
+    return lab("1 t", "2 t")
+
+
+class _Record:
+    """As much of a lab as it takes to add a plan."""
+
+    def __init__(self, store: PostgresStore) -> None:
+        self.store, self.hash = store, "h"
+
+
+def _second(lab: Lab, **how: object) -> PostgresStore:
+    """Another worker's connection to the same state."""
+    store = open_store(lab.url, clock=lab.clock, **how)
+    assert isinstance(store, PostgresStore)
+    return store
+
+
+def _cut(store: PostgresStore) -> None:
+    """The server ends the connections of a store, as a restart does."""
+    (connection,) = store._idle
+    connection.send(b"select pg_backend_pid()")
+    connection.flush()
+    pid = connection.receive(1)[0].rows[0][0]
+    other = PostgresStore(store.address.libpq)
+    other.ask(b"select pg_terminate_backend($1::int)", pid)
+    other.close()
+
+
+# -- addresses, schemas and secrets ----------------------------------------------------
+
+
+def test_an_address_is_shown_without_its_password_and_gives_its_schema_away():
+    address = Address(f"postgresql://ada:{PASSWORD}@h:5/db?schema=team&sslmode=require")
+    assert address.libpq == f"postgresql://ada:{PASSWORD}@h:5/db?sslmode=require"
+    assert (address.shown, address.schema) == ("postgresql://ada@h:5/db?sslmode=require", "team")
+    assert address.cleaned("bad s3cr et or s3cr%20et!") == "bad *** or ***!"
+    assert Address("postgresql://h/db?schema=a%22").quoted_schema() == '"a%22"'
+
+
+def test_two_repositories_have_two_schemas_whose_names_tell_them_apart():
+    first, second = (schema_of("tugtool", f"github.com/{who}/Shop.js") for who in ("a", "b"))
+    assert first.startswith("tugtool_shop_js_")
+    assert first != second
+    assert len(schema_of("tugtool", "h/" + "x" * 100)) == 63
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://ada:{PASSWORD}@127.0.0.1:1/db",
+        f"postgresql://ada:{PASSWORD}",
+        f"postgresql://ada:{PASSWORD}@127.0.0.1:1/db?bad=1",
+        f"postgresql://127.0.0.1:1/db?user=ada&password={PASSWORD}",
+        f"postgresql://ada:{PASSWORD}@[::1/db",
+        f"postgresql://127.0.0.1:1/db?user=ada&sslpassword={PASSWORD}&sslmode=odd",
+        f"postgresql://ada:{PASSWORD}@127.0.0.1:99999999/db",
+    ],
+)
+def test_no_refusal_tells_the_password(url):
+    store = open_store(url, busy_seconds=0.01)
+    with pytest.raises(DatabaseUnavailable) as caught:
+        store.exists()
+    said = str(caught.value.issue()) + caught.value.message
+    assert "s3cr" not in said
+
+
+def test_parameters_are_numbered_by_their_names():
+    text = "select ':' || :a_b || :c, cast(:a_b as text)"
+    assert translate.numbered(text) == (
+        b"select ':' || $1 || $2, cast($1 as text)",
+        ("a_b", "c"),
+    )
+
+
+# -- transactions ----------------------------------------------------------------------
+
+
+def test_rows_are_read_by_name_by_number_and_whole(pg):
+    with pg.store.read(KEY) as tx:
+        row = tx.one("select 1 as one, 'x' as two, 1.5 as three, exists (select 1) as four")
+        assert [*row] == [1, "x", 1.5, 1]
+        assert (row["two"], row[0], len(row), row.keys()[2]) == ("x", 1, 4, "three")
+        assert dict(row) == {"one": 1, "two": "x", "three": 1.5, "four": 1}
+        assert row == tx.one("select 1 as one, 'x' as two, 1.5 as three, exists (select 1) as four")
+        assert row != (1, "x", 1.5, 1)
+        assert hash(row)
+        with pytest.raises(IndexError):
+            row["five"]
+        assert tx.first("select 1 where 1 = 2") is None
+        assert tx.value("select 1 where 1 = 2") is None
+
+
+def test_a_cursor_reads_on_while_other_statements_run(pg):
+    with pg.store.read(KEY) as tx:
+        numbers = tx.each("select n from generate_series(1, :most) as n", most=450)
+        assert [next(numbers)[0], tx.value("select 7"), next(numbers)[0]] == [1, 7, 2]
+        assert len([*numbers]) == 448
+
+
+def test_a_transaction_opened_within_another_has_a_connection_of_its_own(pg):
+    with pg.store.write(KEY) as tx:
+        tx.run("update steps set title = 'x'")
+        with pg.store.read(KEY) as reading:
+            assert {row["title"] for row in reading.all(sql.STEPS)} == {"Part 1", "Part 2"}
+    assert {row["title"] for row in pg.rows(sql.STEPS)} == {"x"}
+
+
+def test_nothing_is_sent_for_a_transaction_that_asks_nothing(pg):
+    store = _second(pg)
+    with store.write(KEY), store.read():
+        assert not store._idle
+    store.close()
+
+
+def _try(store: PostgresStore, *statements: str) -> None:
+    """A transaction whose author takes no notice of what is refused."""
+    with store.write(KEY) as tx:
+        for statement in statements:
+            with contextlib.suppress(QueryFailed):
+                tx.run(statement)
+
+
+def test_what_failed_cannot_be_committed(pg):
+    wrong = "update steps set status = 'lost'"
+    for statements in (("update steps set title = 'x'", wrong), (wrong, "select 1")):
+        with pytest.raises(QueryFailed, match="check"):
+            _try(pg.store, *statements)
+    assert pg.row("step-1")["title"] == "Part 1"
+
+
+def test_events_of_a_transaction_are_seen_by_its_own_statements(pg):
+    with pg.store.write(KEY) as tx:
+        tx.note("odd", {"n": 1}, anchor="step-1", actor="me", attempt=None)
+        assert tx.value("select kind from events order by seq desc limit 1") == "odd"
+    assert pg.events() == ["init", "odd"]
+
+
+def test_text_with_nul_is_stored_as_its_picture_on_both_engines(pg, tmp_path):
+    def stored(url: str) -> str:
+        with contextlib.closing(open_store(url)) as store:
+            store.create()
+            with store.write(NO_PLAN) as tx:
+                tx.run(sql.KEEP_COPY, file="f", signature="a\0b", hash="h")
+            with store.read() as tx:
+                return str(tx.value(sql.COPY, file="f"))
+
+    assert {stored(pg.url), stored(f"sqlite://{tmp_path}/x.db")} == {"a\u2400b"}
+
+
+def test_text_is_ordered_byte_by_byte(pg):
+    with pg.store.write(NO_PLAN) as tx:
+        for name in ("b", "B", "a", "_"):
+            values = {"branch": "x", "base_branch": "m", "base_commit": "c"}
+            tx.run(sql_git.ADD_WORKTREE, path=name, until=None, reserved_for=None, **values)
+    assert [row["path"] for row in pg.rows(sql_git.WORKTREES)] == ["B", "_", "a", "b"]
+
+
+def test_the_servers_clock_rules_unless_a_test_has_its_own(pg):
+    with contextlib.closing(open_store(pg.url)) as store, store.write(KEY) as tx:
+        server = store.ask(b"select extract(epoch from now())::bigint").rows[0][0]
+        assert tx.now[:10] == "20" + tx.now[2:10]
+        assert abs(clocks.milliseconds(tx.now) / 1000 - server) < 60
+        assert tx.after(60) > tx.now
+    with pg.store.write(KEY) as tx:
+        assert tx.now == "2026-02-23T12:00:00.000Z"
+
+
+# -- locks -----------------------------------------------------------------------------
+
+
+def test_a_plan_is_locked_for_itself_and_whoever_keeps_it_is_named(pg):
+    add(pg, OTHER, "1 t")
+    hasty = _second(pg, busy_seconds=0.2)
+    with pg.store.write(KEY) as tx:
+        tx.run("update steps set title = 'x' where plan_path = :plan")
+        # Nothing that another plan does waits for it.
+        assert state.pause(hasty, OTHER)["paused"]
+        with pytest.raises(QueryFailed, match="is locked by tugcode at") as caught:
+            state.pause(hasty, KEY)
+        assert caught.value.facts["postgres"] == "BUSY 55P03"
+        assert state.show(hasty, KEY)["steps"][0]["title"] == "Part 1"
+    assert state.pause(hasty, KEY)["paused"]
+    hasty.close()
+
+
+def test_a_lock_that_was_taken_just_now_is_waited_for(pg):
+    patient = _second(pg, busy_seconds=1000)
+    with pg.store.write(KEY) as tx:
+        tx.run("update steps set title = 'x'")
+        patient.refuse_busy([KEY])
+    patient.close()
+
+
+def test_plans_are_locked_in_one_order_so_that_nobody_waits_for_ever(pg):
+    add(pg, OTHER, "1 t")
+    gate, trouble = threading.Barrier(2), []
+
+    def work(*plans: str) -> None:
+        store = _second(pg)
+        try:
+            gate.wait()
+            for _ in range(20):
+                with store.write(*plans) as tx:
+                    tx.run("update plans set updated_at = :now")
+        except BaseException as error:
+            trouble.append(error)
+        store.close()
+
+    threads = [threading.Thread(target=work, args=each) for each in ((KEY, OTHER), (OTHER, KEY))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert trouble == []
+
+
+def test_a_holder_who_has_changed_meanwhile_is_waited_for(pg, monkeypatch):
+    """Many wait at one lock: nobody is refused while they come and go."""
+    patient, refused = _second(pg, busy_seconds=0.3), []
+    asked = PostgresStore.refuse_busy
+
+    def refuse(self: PostgresStore, plans: list[str]) -> None:
+        refused.append(plans)
+        holding.__exit__(None, None, None)
+        asked(self, plans)
+
+    monkeypatch.setattr(PostgresStore, "refuse_busy", refuse)
+    holding = pg.store.write(KEY)
+    holding.run("update steps set title = 'x'")
+    assert state.pause(patient, KEY)["paused"]
+    assert refused == [[KEY]]
+    patient.close()
+
+
+# -- connections that are lost ---------------------------------------------------------
+
+
+def test_a_connection_that_was_cut_between_two_commands_is_made_again(pg):
+    _cut(pg.store)
+    assert pg.claim()["claimed"]
+    _cut(pg.store)
+    assert pg.store.ask(b"select 1").rows[0][0] == 1
+
+
+def test_a_transaction_that_is_cut_goes_on_where_it_was(pg):
+    with pg.store.write(KEY) as tx:
+        assert tx.first(sql.STEP, anchor="step-1")["title"] == "Part 1"
+        tx.run("update steps set title = 'x' where plan_path = :plan")
+        tx.note("odd", {}, anchor=None, actor="me", attempt=None)
+        pg.store.give_back(tx._connection)
+        _cut(pg.store)
+        pg.store._idle.clear()
+        assert tx.first(sql.STEP, anchor="step-1")["title"] == "x"
+    assert {row["title"] for row in pg.rows(sql.STEPS)} == {"x"}
+    assert pg.events() == ["init", "odd"]
+
+
+def test_a_transaction_that_is_cut_ends_if_somebody_else_was_there_meanwhile(pg):
+    def race() -> None:
+        with pg.store.write(KEY) as tx:
+            tx.first(sql.STEP, anchor="step-1")
+            tx._connection.close()
+            with contextlib.closing(_second(pg)) as other:
+                state.claim(other, KEY, state.Request("blue"), copy=pg.copy)
+            tx.run("update steps set title = 'x'")
+
+    with pytest.raises(QueryFailed, match="ended the connection; nothing was written"):
+        race()
+    assert pg.row("step-1")["title"] == "Part 1"
+
+
+class Cut:
+    """Cuts the connection of a commit: before the server has it, or before its answer is read."""
+
+    def __init__(self, monkeypatch, *, after: bool, times: int = 1) -> None:
+        self.times = 0
+        end = transaction.PostgresTransaction._end
+
+        def cutting(tx: transaction.PostgresTransaction) -> None:
+            if self.times == times:
+                return end(tx)
+            self.times += 1
+            if after:
+                end(tx)
+            tx._drop()
+            raise libpq.ConnectionLost("cut")
+
+        monkeypatch.setattr(transaction.PostgresTransaction, "_end", cutting)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_commit_that_was_not_answered_happens_exactly_once(pg, monkeypatch, after):
+    cut = Cut(monkeypatch, after=after)
+    got = pg.claim()
+    assert (cut.times, got["claimed"], got["attempt"]) == (1, True, 1)
+    assert pg.events() == ["init", "claim"]
+    assert [row["number"] for row in pg.attempts("step-1")] == [1]
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_so_does_one_without_events(pg, monkeypatch, after):
+    cut = Cut(monkeypatch, after=after)
+    with pg.store.write(KEY) as tx:
+        tx.run("update plan_counts set steps_ready = steps_ready + 1")
+    assert cut.times == 1
+    assert pg.plan()["steps_ready"] == 3
+
+
+def test_where_nobody_can_know_whether_it_was_committed_the_refusal_says_so(pg, monkeypatch):
+    Cut(monkeypatch, after=True)
+    monkeypatch.setattr(transaction, "WAS_COMMITTED", b"select null, $1::text")
+    with (
+        pytest.raises(QueryFailed, match="it may have been written") as caught,
+        pg.store.write(KEY) as tx,
+    ):
+        tx.run("update steps set title = 'x'")
+    assert caught.value.hint == "tugcode log --limit 5"
+
+
+def test_a_server_that_has_never_heard_of_a_transaction_has_not_committed_it(pg, monkeypatch):
+    Cut(monkeypatch, after=False)
+    future = b"select pg_xact_status(($1::text::bigint + 1000000)::text::xid8), ''"
+    monkeypatch.setattr(transaction, "WAS_COMMITTED", future)
+    with pg.store.write(KEY) as tx:
+        tx.run("update steps set title = 'x'")
+    assert pg.row("step-1")["title"] == "x"
+
+
+def test_a_deadlock_that_the_server_resolves_is_tried_again(pg, monkeypatch):
+    exchange, failed = transaction.PostgresTransaction._exchange, []
+
+    def deadlocked(tx, batch):
+        if not failed:
+            failed.append(batch)
+            tx._fail(libpq.StatementFailed("40P01", "deadlock detected"), opening=False)
+        return exchange(tx, batch)
+
+    monkeypatch.setattr(transaction.PostgresTransaction, "_exchange", deadlocked)
+    assert pg.claim()["claimed"]
+
+
+def test_a_server_that_restarts_costs_workers_seconds_and_nothing_else():
+    server = postgres_server.Server(Path(postgres_server.tempfile.mkdtemp(prefix="tug-pg-")))
+    server.make()
+    server.start()
+    try:
+        _restart_under_workers(server)
+    finally:
+        server.kill()
+        postgres_server.shutil.rmtree(server.directory)
+
+
+def _persist(operation: Callable[[], dict]) -> dict:
+    """As orchestrators do: what was surely not written is tried again."""
+    while True:
+        try:
+            return operation()
+        except QueryFailed as error:
+            if "nothing was written" not in error.message:
+                raise
+
+
+def _restart_under_workers(server: postgres_server.Server) -> None:
+    url, copy = server.url("postgres", schema="t"), PlanCopy("/p", "h")
+    with contextlib.closing(PostgresStore(url)) as store:
+        create.make(store)
+        add(_Record(store), KEY, *(f"{n}" for n in range(1, 41)))
+    done, trouble = [], []
+
+    def work(name: str) -> None:
+        own, request = open_store(url, busy_seconds=30), state.Request(name, also=True)
+        try:
+            while (got := _persist(lambda: state.claim(own, KEY, request, copy=copy)))["claimed"]:
+                step = got["anchor"]
+                _persist(lambda step=step: state.complete(own, KEY, step, owner=name, copy=copy))
+                done.append(step)
+        except BaseException as error:
+            trouble.append(error)
+        own.close()
+
+    threads = [threading.Thread(target=work, args=(f"w{n}",)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for number in (3, 12):
+        while len(done) < number and not trouble:
+            threads[0].join(0.001)
+        server.kill(signal.SIGQUIT)
+        server.start()
+    for thread in threads:
+        thread.join()
+    assert trouble == []
+    with contextlib.closing(PostgresStore(url)) as store, store.read(KEY) as tx:
+        completed = [row["anchor"] for row in tx.all(sql.STEPS) if row["status"] == "completed"]
+        told = [row["step_anchor"] for row in tx.all(sql.EVENTS) if row["kind"] == "complete"]
+    assert sorted(told) == sorted(completed) == sorted(done)
+    assert len(done) == 40
+
+
+def test_a_commit_is_tried_until_it_is_answered(pg, monkeypatch):
+    cut = Cut(monkeypatch, after=False, times=3)
+    assert pg.claim()["claimed"]
+    assert (cut.times, pg.events()) == (3, ["init", "claim"])
+
+
+def test_whoever_gets_no_connection_is_told_that_nothing_was_written(pg, monkeypatch):
+    def lost(tx, batch):
+        raise libpq.ConnectionLost("cut")
+
+    monkeypatch.setattr(transaction.PostgresTransaction, "_exchange", lost)
+    hasty = _second(pg, busy_seconds=0.1)
+    with pytest.raises(QueryFailed, match="nothing was written") as caught:
+        state.pause(hasty, KEY)
+    assert (caught.value.facts["postgres"], caught.value.hint) == ("LOST", "try again")
+    hasty.close()
+
+
+def test_rows_that_were_read_through_a_cursor_are_not_read_again(pg):
+    def cut() -> None:
+        with pg.store.read(KEY) as tx:
+            rows = tx.each("select n from generate_series(1, 1000) as n")
+            next(rows)
+            tx._connection.close()
+            assert not list(rows)
+
+    with pytest.raises(QueryFailed, match="ended the connection"):
+        cut()
+
+
+def test_many_rows_are_sent_in_parts_and_a_long_transaction_is_not_repeated(pg):
+    rows = [{"file": str(n), "signature": "s", "hash": "h"} for n in range(2300)]
+    with pg.store.write(NO_PLAN) as tx:
+        tx.many(sql.KEEP_COPY, iter(rows))
+        assert tx._log is None
+        tx.many(sql.KEEP_COPY, [])
+    assert pg.rows("select count(*) as n from plan_copies") == [{"n": 2300}]
+
+
+def test_an_event_that_is_refused_takes_its_transaction_with_it(pg):
+    def wrong() -> None:
+        with pg.store.write("nowhere") as tx:
+            tx.run("update plan_copies set plan_hash = 'x'")
+            tx.note("odd", {}, anchor=None, actor=None, attempt=None)
+
+    with pytest.raises(QueryFailed, match="foreign key") as caught:
+        wrong()
+    assert caught.value.by_rule
+    assert pg.claim()["claimed"]
+
+
+def test_a_transaction_that_fails_on_a_lost_connection_fails_with_its_own_error(pg):
+    def fail() -> None:
+        with pg.store.write(KEY) as tx:
+            tx.run("update steps set title = 'x'")
+            tx._connection.close()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert pg.row("step-1")["title"] == "Part 1"
+
+
+def test_a_connection_that_is_gone_is_noticed_wherever_it_is_used(pg):
+    (gone,) = pg.store._idle
+    gone.close()
+    with pytest.raises(libpq.ConnectionLost):
+        gone.flush()
+    gone._owed = 1
+    with pytest.raises(libpq.ConnectionLost):
+        gone.receive(1)
+    with pytest.raises(QueryFailed, match="nothing was made"):
+        create.migrate(pg.store)
+    pg.store._idle += [gone, gone]
+    with pytest.raises(QueryFailed, match="nothing was written"):
+        pg.store.ask(b"select 1")
+    with pytest.raises(QueryFailed, match="does not exist"):
+        pg.store.ask(b"select odd")
+
+
+def test_a_server_that_does_not_answer_is_not_waited_for_for_ever():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(libpq.ConnectionFailed, match="no answer within"):
+            libpq.Connection({"dbname": f"postgresql://127.0.0.1:{port}/x"}, 0.05)
+
+
+def test_of_several_servers_the_one_that_can_be_written_to_is_meant():
+    several = PostgresStore("postgresql://a:1,b:2/x")
+    assert several._parameters()["target_session_attrs"] == "read-write"
+    assert "target_session_attrs" not in PostgresStore("postgresql://a/x")._parameters()
+
+
+# -- events and waiting ----------------------------------------------------------------
+
+
+def test_no_follower_misses_an_event_that_was_begun_before_and_committed_after_another(pg):
+    add(pg, OTHER, "1 t")
+    other = _second(pg)
+    with pg.store.write(KEY) as tx:
+        tx.note("early", {}, anchor=None, actor=None, attempt=None)
+        tx.run("update steps set title = 'x' where plan_path = :plan")
+        with other.write(OTHER) as late:
+            late.note("late", {}, anchor=None, actor=None, attempt=None)
+        seen = pg.rows(sql_views.ALL_EVENTS, after=0, since="", most=99)
+        assert [row["kind"] for row in seen] == ["init", "init", "late"]
+    after = pg.rows(sql_views.ALL_EVENTS, after=seen[-1]["seq"], since="", most=99)
+    assert [row["kind"] for row in after] == ["early"]
+    other.close()
+
+
+def test_a_plain_sequence_would_lose_that_event(pg):
+    """What the counter is for, seen to fail without it."""
+    add(pg, OTHER, "1 t")
+    other = _second(pg)
+    with pg.store.write(KEY) as tx:
+        tx.run("create sequence plain")
+        early = tx.value("select nextval('plain')")
+    with other.write(OTHER) as tx:
+        late = tx.value("select nextval('plain')")
+    # The later number could be read, and the earlier one not yet.
+    assert early < late
+    other.close()
+
+
+def test_waiting_ends_with_the_next_commit_of_anybody(pg):
+    watcher = _second(pg)
+    assert not watcher.wait_for_change(0)
+    pg.claim()
+    assert watcher.wait_for_change(30)
+    assert not watcher.wait_for_change(0)
+    thread = threading.Thread(target=pg.complete, args=("step-1",), kwargs={"force_reason": "x"})
+    thread.start()
+    assert watcher.wait_for_change(30)
+    thread.join()
+    watcher.close()
+
+
+def test_what_a_pooler_swallows_is_found_by_looking(pg, monkeypatch):
+    monkeypatch.setattr(libpq.Connection, "_noticed", lambda self: [])
+    monkeypatch.setattr("tugtool.store.postgres.listen.LOOK_SECONDS", 0.01)
+    watcher = _second(pg)
+    assert not watcher.wait_for_change(0)
+    pg.claim()
+    assert watcher.wait_for_change(30)
+    watcher.close()
+
+
+def test_a_watcher_looks_for_as_long_as_it_was_asked_to(pg, monkeypatch):
+    monkeypatch.setattr("tugtool.store.postgres.listen.LOOK_SECONDS", 0.01)
+    watcher = _second(pg)
+    assert not watcher.wait_for_change(0.05)
+    pg.claim()
+    # The notice arrives with the answer to something else.
+    assert watcher._listener._number() == 2
+    assert watcher.wait_for_change(30)
+    watcher._listener.close()
+    watcher.close()
+    nowhere = PostgresStore(f"{pg.url}x")
+    with pytest.raises(DatabaseUnavailable, match="has no tables"):
+        nowhere.wait_for_change(0)
+    nowhere.close()
+
+
+def test_a_watcher_whose_connection_is_lost_hears_of_what_it_missed(pg):
+    watcher = _second(pg)
+    assert not watcher.wait_for_change(0)
+    listener = watcher._listener
+    watcher._idle.append(listener._connection)
+    _cut(watcher)
+    watcher._idle.clear()
+    pg.claim()
+    assert watcher.wait_for_change(30)
+    watcher.close()
+
+
+# -- tables ----------------------------------------------------------------------------
+
+
+def test_two_repositories_in_one_database_share_nothing(on_postgres, tmp_path):
+    base = engines.url_in(tmp_path)
+    stores = [PostgresStore(base, repository=f"h/{name}", clock=Clock()) for name in ("a", "b")]
+    for store in stores:
+        assert not store.exists()
+        with pytest.raises(DatabaseUnavailable, match="has no tables for this repository"):
+            store.create()
+        assert create.make(store, roots="r-" + str(store.repository))
+        assert not create.make(store)
+        assert store.create() is None
+    for store in stores:
+        add(_Record(store), KEY, "1 t", "2 t")
+    assert state.pause(stores[0], KEY)["paused"]
+    assert [state.show(store, KEY)["paused_at"] is None for store in stores] == [False, True]
+    for store in stores:
+        store.ask(f"drop schema {store.address.quoted_schema()} cascade".encode())
+        store.close()
+
+
+def test_clones_that_disagree_about_the_name_of_one_history_are_told(on_postgres, tmp_path):
+    base = engines.url_in(tmp_path)
+    first, second = (PostgresStore(base, repository=name) for name in ("h/a", "h/other"))
+    create.make(first, roots="abc")
+    with pytest.raises(DatabaseUnavailable, match="under another name, h/a") as caught:
+        create.make(second, roots="abc")
+    assert 'state.repository = "h/a"' in caught.value.hint
+    assert first.roots() == ["abc"]
+    named = PostgresStore(f"{base.partition('&schema')[0]}&schema={first.address.schema}")
+    named.repository = "h/third"
+    with pytest.raises(DatabaseUnavailable, match="has the state of h/a"), named.read() as tx:
+        tx.value("select 1")
+    first.ask(f"drop schema {first.address.quoted_schema()} cascade".encode())
+    for store in (first, second, named):
+        store.close()
+
+
+def test_a_newer_schema_is_refused_and_an_older_one_is_migrated_only_on_purpose(pg):
+    def say(version: int) -> None:
+        name = pg.store.address.quoted_schema()
+        pg.store.ask(f"update {name}.repository set version = {version}".encode())
+
+    assert create.migrate(pg.store) is None
+    say(schema.VERSION + 1)
+    for refused in (lambda: create.migrate(pg.store), pg.show):
+        with pytest.raises(NewerDatabase):
+            refused()
+    say(schema.VERSION - 1)
+    with pytest.raises(DatabaseUnavailable, match="has the older schema") as caught:
+        pg.claim()
+    assert caught.value.hint == "tugcode migrate"
+    say(schema.VERSION)
+    assert pg.claim()["claimed"]
+
+
+def test_an_older_schema_is_migrated_in_one_transaction(pg, monkeypatch):
+    new = "create table odd (x text not null){strict}"
+    monkeypatch.setattr(schema, "MIGRATIONS", ((schema.VERSION, (new,)),))
+    name = pg.store.address.quoted_schema()
+    for _ in range(2):
+        pg.store.ask(f"update {name}.repository set version = {schema.VERSION - 1}".encode())
+        try:
+            assert create.migrate(pg.store) == schema.VERSION - 1
+        except QueryFailed as error:
+            # The table is there already: nothing of it is done twice.
+            assert "already exists" in error.message  # noqa: PT017
+            assert pg.store.ask(f"select version from {name}.repository".encode()).rows[0][0] == 12
+    pg.store.ask(f"drop table {name}.odd".encode())
+    pg.store.ask(f"update {name}.repository set version = {schema.VERSION}".encode())
+
+
+def test_whoever_makes_tables_that_another_has_just_made_makes_none(pg, monkeypatch):
+    monkeypatch.setattr(PostgresStore, "exists", lambda self: False)
+    assert not create.make(pg.store)
+
+
+def test_a_role_with_rights_to_rows_alone_can_do_everything_but_make_tables(pg, tmp_path):
+    name = pg.store.address.quoted_schema()
+    ask = pg.store.ask
+    with contextlib.suppress(TugError):
+        ask(b"create role worker login")
+    ask(f"grant usage on schema {name} to worker".encode())
+    ask(f"grant select, insert, update, delete on all tables in schema {name} to worker".encode())
+    ask(f"grant usage, select on all sequences in schema {name} to worker".encode())
+    url = pg.url.replace("user=postgres", "user=worker")
+    store = open_store(url, clock=pg.clock)
+    pg.store.close()
+    pg.store = store
+    assert pg.claim()["claimed"]
+    pg.artifact("step-1")
+    pg.close("step-1")
+    assert pg.complete("step-1")["completed"]
+    add(pg, OTHER, "1 t")
+    made = PostgresStore(url, repository="h/new")
+    with pytest.raises(DatabaseUnavailable, match="permission denied"):
+        create.make(made)
+    made.close()
+
+
+def test_refusals_of_a_server_that_cannot_be_used(on_postgres, monkeypatch, tmp_path):
+    url = engines.url_in(tmp_path)
+    missing = PostgresStore(url.replace("/tugtool?", "/nowhere?"))
+    with pytest.raises(DatabaseUnavailable, match=r'cannot be reached: .*"nowhere" does not exist'):
+        missing.exists()
+    with monkeypatch.context() as newer:
+        newer.setattr("tugtool.store.postgres.OLDEST_SERVER", 10**9)
+        with pytest.raises(DatabaseUnavailable, match="14 or newer is needed"):
+            PostgresStore(url).exists()
+
+
+def test_the_library_is_the_systems_or_that_of_a_wheel(on_postgres, monkeypatch, tmp_path):
+    url = engines.url_in(tmp_path)
+    monkeypatch.setattr(libpq, "_library", None)
+    monkeypatch.setattr(libpq, "NAMES", ("nowhere.so",))
+    monkeypatch.setattr(libpq, "WHEELS", ())
+    with pytest.raises(DatabaseUnavailable, match="needs the library libpq: none was found") as it:
+        PostgresStore(url).exists()
+    assert it.value.hint == "pip install 'tugtool[postgres]'"
+    monkeypatch.setattr(libpq, "NAMES", ())
+    monkeypatch.setattr(libpq, "WHEELS", ("psycopg2_binary.libs",))
+    # The library of the wheel.
+    store = PostgresStore(url)
+    assert store.exists()
+    store.close()
+    monkeypatch.setattr(libpq, "_library", None)
+    with monkeypatch.context() as newer:
+        newer.setattr(libpq, "OLDEST_VERSION", 10**9)
+        with pytest.raises(libpq.LibraryMissing, match="and 14 is needed"):
+            libpq.library()
+
+
+# -- query plans -----------------------------------------------------------------------
+
+#: A whole table is read, or every step of a plan for each row.
+WASTEFUL = re.compile(r"Seq Scan|Bitmap|Join Filter")
+#: Rows of a large plan in every table that a worker reads; nobody analyses them.
+LARGE = (
+    "insert into steps (plan_path, anchor, step_index, title, status, attempt,"
+    " claims_without_progress, open_deps)"
+    " select :plan, 'n' || n, n, 'x', 'pending', 1, 0, 0 from generate_series(10, 5000) n",
+    "insert into step_deps select :plan, 'n' || n, 'n' || (n + 1) from generate_series(10, 4999) n",
+    "insert into checklist_items (plan_path, step_anchor, kind, ordinal, text, status)"
+    " select :plan, 'n' || n, 'task', 0, 'x', 'open' from generate_series(10, 5000) n",
+    "insert into attempts (plan_path, step_anchor, number, worktree, lease_seconds, claimed_at,"
+    " seen_at, ended_at, outcome) select :plan, 'n' || n, 1, 'w', 1, :now, :now, :now, 'released'"
+    " from generate_series(10, 5000) n",
+)
+
+
+def _plan(tx: transaction.PostgresTransaction, statement: str) -> str:
+    query, names = translate.numbered(statement)
+    rows = tx._run((b"explain " + query, [b"1" for _ in names]))[-1].rows
+    return "\n".join(str(row[0]) for row in rows)
+
+
+def test_no_statement_of_a_worker_reads_a_large_plan_without_statistics(pg):
+    with pg.store.write(KEY) as tx:
+        for statement in LARGE:
+            tx.run(statement)
+    with pg.store.read(KEY) as tx:
+        plans = {name: _plan(tx, test_sql.STATEMENTS[name]) for name in test_sql.PLANS}
+    assert [name for name, plan in plans.items() if WASTEFUL.search(plan)] == []
+    assert "steps_ready" in plans["CLAIMABLE_STEPS"]
+
+
+def test_the_check_notices_an_index_that_is_gone(pg):
+    class Undone(Exception):
+        pass
+
+    def without() -> str:
+        with pg.store.write(KEY) as tx:
+            for statement in LARGE:
+                tx.run(statement)
+            tx.run("drop index step_deps_back")
+            raise Undone(_plan(tx, sql.DEPENDENTS))
+
+    with pytest.raises(Undone) as told:
+        without()
+    assert "step_deps_back" not in str(told.value)

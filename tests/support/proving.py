@@ -1,0 +1,150 @@
+"""How long a proof runs, and from which seed; what it did is told at the end of the run.
+
+A proof is a test with the mark `proof`; `make test` leaves it out, `make proof` runs it. It asks
+its `spell` for seeds: a few by default, and with TUG_MINUTES (`make proof MINUTES=60`) as many as
+fit into its share of that time. With TUG_SEED every proof starts from that seed, and so does again
+what it did. A share of 0 is for what has an end of its own: a planted fault, a table of cases.
+"""
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+import hypothesis
+import pytest
+
+MINUTES = float(os.environ.get("TUG_MINUTES") or 0)
+_SECONDS = pytest.StashKey[float]()
+_PROPERTY = "proof"
+
+
+class Spell:
+    """The time that one proof has, its seeds, and what it has to tell."""
+
+    def __init__(self, seconds: float, seed: int, sections: list[tuple[str, str, str]]) -> None:
+        self.seconds, self.seed = seconds, seed
+        self.began = time.monotonic()
+        self.rounds = 0
+        self.told: list[str] = []
+        self.listed: list[str] = []
+        #: What pytest adds to the report of a failure.
+        self.sections = sections
+        self._name(seed)
+
+    def seeds(self, least: int = 1) -> Iterator[int]:
+        """At least so many seeds, each after the other; more while there is time."""
+        while self.rounds < least or self.goes_on():
+            self.rounds += 1
+            self._name(self.seed + self.rounds - 1)
+            yield self.seed + self.rounds - 1
+
+    def _name(self, seed: int) -> None:
+        """Whatever fails says how to get there at once. Not printed: a proof may read what is."""
+        self.sections[:] = [each for each in self.sections if each[1] != "seed"]
+        self.sections.append(("call", "seed", f"TUG_SEED={seed}\n"))
+
+    def goes_on(self) -> bool:
+        """Whether there is time left, for a proof that counts its rounds itself."""
+        return time.monotonic() < self.began + self.seconds
+
+    def examine(self, given: Callable[[], None], short: int) -> None:
+        """Try a property of hypothesis on so many examples, and on as many again for each seed."""
+        calm = list(hypothesis.HealthCheck)
+        how = hypothesis.settings(
+            max_examples=short, deadline=None, database=None, suppress_health_check=calm
+        )
+        property = how(given)
+        for seed in self.seeds():
+            hypothesis.seed(seed)(property)()
+        self.tell(f"{self.rounds * short} examples")
+
+    def lasts(self, short: float) -> float:
+        """Seconds for a proof that is told how long to go on: its share, or what is short."""
+        return self.seconds or short
+
+    def tell(self, what: object) -> None:
+        """A line about what was done, printed when all tests have ended."""
+        self.told.append(str(what))
+
+    def list(self, what: object) -> None:
+        """A line of its own below that, in a run that goes on for longer."""
+        if self.seconds:
+            self.listed.append(f"    {what}")
+
+
+def examined(short: int, share: float = 1) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a proof of a property of hypothesis: on top of `@given(...)`."""
+
+    def proof_of(given: Callable[..., None]) -> Callable[..., None]:
+        @pytest.mark.proof(share=share)
+        def proof(spell: Spell) -> None:
+            spell.examine(given, short)
+
+        proof.__name__, proof.__doc__, proof.__module__ = (
+            given.__name__,
+            given.__doc__,
+            given.__module__,
+        )
+        return proof
+
+    return proof_of
+
+
+def sampled(cases: Iterable[object], kept: int) -> list[object]:
+    """A table of cases: so many, evenly spread, for `make test`; the others are proofs."""
+    listed = list(cases)
+    chosen = {number * len(listed) // kept for number in range(kept)}
+    once = pytest.mark.proof(share=0)
+    return [
+        case if number in chosen else pytest.param(*_values(case), marks=once)
+        for number, case in enumerate(listed)
+    ]
+
+
+def _values(case: object) -> tuple[object, ...]:
+    return case if isinstance(case, tuple) else (case,)
+
+
+@pytest.fixture
+def spell(request: pytest.FixtureRequest, record_property) -> Iterator[Spell]:
+    """Time and seeds of a proof, and its line in the summary."""
+    asked = os.environ.get("TUG_SEED")
+    seed = int(asked) if asked else random.SystemRandom().randrange(10**9)
+    seconds = request.node.stash.get(_SECONDS, 0.0)
+    spell = Spell(seconds, seed, request.node._report_sections)
+    yield spell
+    spent = time.monotonic() - spell.began
+    line = f"TUG_SEED={spell.seed}, {spell.rounds or 1} rounds, {spent:.0f} s"
+    record_property(_PROPERTY, "\n".join(["; ".join([line, *spell.told]), *spell.listed]))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "file: is about a state in a file, not in PostgreSQL")
+    config.addinivalue_line("markers", "proof(share): goes on for its share of TUG_MINUTES")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Share the time out among the proofs that were chosen; workers run side by side."""
+    marks = {item: item.get_closest_marker("proof") for item in session.items}
+    shares = {item: mark.kwargs.get("share", 1) for item, mark in marks.items() if mark}
+    shares = {item: share for item, share in shares.items() if share}
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    for item, share in shares.items():
+        part = share / sum(shares.values()) * min(workers, len(shares))
+        item.stash[_SECONDS] = MINUTES * 60 * min(1, part)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What every proof did: with which seed, how often, for how long."""
+    lines = {
+        f"{report.nodeid.rpartition('/')[2]}: {value}"
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        # What was recorded is in the report of the teardown; not everything here is a report.
+        for name, value in getattr(report, "user_properties", ())
+        if name == _PROPERTY
+    }
+    if lines:
+        terminalreporter.section("proofs")
+        terminalreporter.write_line("\n".join(sorted(lines)))

@@ -1,0 +1,151 @@
+"""Commands on a state in PostgreSQL: how it is chosen, made, shared, and what it refuses."""
+
+import os
+
+import pytest
+
+from conftest import Repo
+from support import engines, postgres_server
+from support.state import markdown
+from tugtool.workflow.shared_record import normalised
+
+CONFIG = ".tugtool/config.toml"
+
+
+@pytest.fixture
+def url(tmp_path_factory, tmp_path, monkeypatch):
+    """A database on the tests' server, whose schemas are this test's own."""
+    directory = postgres_server.shared(engines.session_root(tmp_path_factory))
+    name = f"shared_{os.getpid()}_{abs(hash(str(tmp_path)))}"
+    url = f"postgresql:///{postgres_server.DATABASE}?host={directory}&user=postgres&schema={name}"
+    monkeypatch.setenv("TUGCODE_STATE_URL", url)
+    return url
+
+
+@pytest.fixture
+def shared(repo, url):
+    """A repository whose state is in PostgreSQL, with the plan `work`."""
+    repo.plan("work", markdown("1 t", "2 t < 1"))
+    repo.write({CONFIG: '[state]\nrepository = "team/shop"\n'})
+    repo.commit()
+    return repo
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("git@github.com:acme/shop.git", "github.com/acme/shop"),
+        ("https://ada:token@GitHub.com/acme/shop.git/", "github.com/acme/shop"),
+        ("ssh://git@github.com:22/acme/shop", "github.com/acme/shop"),
+        ("/srv/git/shop.git", "/srv/git/shop"),
+        ("../shop/", "../shop"),
+        ("file:///srv/git/shop.git", "/srv/git/shop"),
+        ("", ""),
+    ],
+)
+def test_all_addresses_of_a_remote_are_one_name_without_credentials(url, name):
+    assert normalised(url) == name
+
+
+def test_a_plan_is_carried_out_without_any_file(shared, tugcode):
+    at = ("-C", shared.path)
+    refused = tugcode(*at, "state", "init", "work", "--json")
+    assert refused.codes == ["E046"]
+    assert "has no tables for this repository" in refused.out
+    assert "state init PLAN --create-database" in refused.out
+    assert tugcode(*at, "state", "init", "work", "--create-database").status == 0
+    assert tugcode(*at, "state", "claim", "work", "--json").data["anchor"] == "step-1"
+    assert tugcode(*at, "state", "update", "work", "step-1", "--all", "completed").status == 0
+    assert tugcode(*at, "state", "complete", "work", "step-1", "--json").data["completed"]
+    shown = tugcode(*at, "state", "show", "work", "--json").data
+    assert [step["status"] for step in shown["steps"]] == ["completed", "pending"]
+    assert tugcode(*at, "status", "--json").status == 0
+    assert not (shared.path / ".tugtool" / "state.db").exists()
+
+
+def test_clones_of_one_repository_share_one_state(shared, tugcode, tmp_path):
+    tugcode("-C", shared.path, "state", "init", "work", "--create-database")
+    shared.git("clone", "--quiet", str(shared.path), str(tmp_path / "clone"))
+    assert tugcode("-C", tmp_path / "clone", "state", "claim", "work", "--json").data["claimed"]
+    seen = tugcode("-C", shared.path, "state", "show", "work", "--json").data
+    assert seen["steps"][0]["status"] == "claimed"
+
+
+def test_a_clone_is_named_by_its_origin(shared, tugcode, tmp_path):
+    shared.write({CONFIG: ""})
+    shared.commit()
+    for name in ("one", "two"):
+        shared.git("clone", "--quiet", str(shared.path), str(tmp_path / name))
+    done = tugcode("-C", tmp_path / "one", "state", "init", "work", "--create-database")
+    assert done.status == 0, done.err
+    assert tugcode("-C", tmp_path / "two", "state", "claim", "work", "--json").data["claimed"]
+    alone = tugcode("-C", shared.path, "state", "show", "work", "--json")
+    assert alone.codes == ["E071"]
+    assert "state.repository is not set" in alone.out
+
+
+def test_another_history_under_the_same_name_is_told(shared, tugcode, tmp_path):
+    tugcode("-C", shared.path, "state", "init", "work", "--create-database")
+    other = Repo.init(tmp_path / "other")
+    other.plan("work", markdown("1 t"))
+    other.commit({CONFIG: '[state]\nrepository = "team/shop"\n', "else": "x"})
+    refused = tugcode("-C", other.path, "state", "show", "work", "--json")
+    assert refused.codes == ["E046"]
+    assert "the state of another history under the name team/shop" in refused.out
+    other.write({CONFIG: '[state]\nrepository = "team/renamed"\n'})
+    shared.write({CONFIG: '[state]\nrepository = "team/renamed"\n'})
+    twice = tugcode("-C", shared.path, "state", "init", "work", "--create-database", "--json")
+    assert twice.codes == ["E046"]
+    assert "under another name, team/shop" in twice.out
+
+
+def test_the_settings_are_shown_without_a_password(repo, tugcode, monkeypatch):
+    monkeypatch.setenv("TUGCODE_STATE_URL", "postgresql://ada:s3cret@h/db?sslpassword=s3cret")
+    shown = tugcode("-C", repo.path, "config", "--json")
+    assert "s3cret" not in shown.out
+    (row,) = (each for each in shown.data["settings"] if each["key"] == "state.url")
+    assert (row["value"], row["source"]) == ("postgresql://ada@h/db", "TUGCODE_STATE_URL")
+
+
+@pytest.mark.parametrize("value", ['"postgresql://ada:s3cret@h/db"', "7", '"a\\u0000b"'])
+def test_a_password_in_the_configuration_is_refused(repo, tugcode, value):
+    repo.write({CONFIG: f"[state]\nurl = {value}\n"})
+    refused = tugcode("-C", repo.path, "config", "--json")
+    assert refused.codes == ["E071"]
+    assert "s3cret" not in refused.out
+
+
+def test_tables_are_made_and_migrated_only_where_there_is_a_server(repo, tugcode, shared, url):
+    at = ("-C", shared.path)
+    tugcode(*at, "state", "init", "work", "--create-database")
+    assert "nothing to do" in tugcode(*at, "state", "migrate").out
+    assert tugcode(*at, "state", "migrate", "--json").data["migrated"] is False
+    assert tugcode(*at, "state", "restore", "--json").codes == ["E078"]
+    os.environ["TUGCODE_STATE_URL"] = ""
+    refused = tugcode(*at, "state", "init", "work", "--create-database", "--json")
+    assert refused.codes == ["E071"]
+    assert tugcode(*at, "state", "init", "work").status == 0
+    assert tugcode(*at, "state", "migrate", "--json").data["migrated"] is False
+
+
+def test_doctor_looks_at_the_state_in_the_server(shared, tugcode, monkeypatch):
+    at = ("-C", shared.path)
+    tugcode(*at, "state", "init", "work", "--create-database")
+
+    def findings() -> dict[str, list[str]]:
+        checks = tugcode(*at, "doctor", "--json").data["checks"]
+        return {c["name"]: [f["message"] for f in c["findings"]] for c in checks}
+
+    names = ("database", "lock", "integrity", "references", "backup", "counts", "worktrees")
+    assert {name: findings()[name] for name in names} == {name: [] for name in names}
+    monkeypatch.setenv("TUGCODE_STATE_URL", "postgresql://127.0.0.1:1/x")
+    assert "cannot be reached" in findings()["database"][0]
+
+
+def test_a_server_that_is_away_is_told_by_the_command_that_needs_it(shared, tugcode, monkeypatch):
+    monkeypatch.setenv("TUGCODE_STATE_URL", "postgresql://127.0.0.1:1/x?connect_timeout=1")
+    shared.write({CONFIG: '[state]\nrepository = "a/b"\nbusy_seconds = 1\n'})
+    assert tugcode("-C", shared.path, "list").status == 0
+    refused = tugcode("-C", shared.path, "state", "claim", "work", "--json")
+    assert refused.codes == ["E046"]
+    assert "cannot be reached" in refused.out
