@@ -114,7 +114,8 @@ def _salvage(play, record: Record, saved, lying, uncommitted) -> None:
     # A worktree whose claim was taken away stays as it is; its work is saved all the same.
     kept = {row["worktree"] for row in attempts if row["outcome"] == "reset"}
     left = dirty - kept - set(unsaved.values()) - set(uncommitted)
-    assert {tree: git("status", "--porcelain", cwd=Path(tree)) for tree in left} == {}
+    lies = {tree: git("status", "--porcelain", cwd=Path(tree)) for tree in left}
+    assert lies == {}, (lies, record.rows("select * from attempts order by step_anchor, number"))
 
 
 def _ends(told: Sequence[dict]) -> None:
