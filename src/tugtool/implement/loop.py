@@ -165,6 +165,7 @@ def _conduct(run: Run) -> None:
     try:
         with contextlib.closing(run.open_store()) as store:
             _work(run, store)
+            recovery.leave_unused(run, store)
             recovery.pay_debts(run, store)
             result = _result(run, store)
     except TugError as error:

@@ -193,18 +193,37 @@ def finish(run: Run, store: Store) -> None:
     rows = state_worktrees.with_unfinished_work(store, run.plan)
     stamp = run.order_for("implement leaving").request_id
     ours = [row for row in rows if _reserved(run, store, row["path"], stamp)]
-    if ours:
-        catch_up.catch_up(run.repo, store, run.plan)
     for row in ours:
         checkout = Checkout.recorded(run.repo, row)
         checkout.drop_locks(run.warn)
-        try:
-            if checkout.is_dirty() and _is_saved(store, checkout):
-                checkout.clear()
-        except GitFailed as error:
-            # The run can use another worktree.
-            run.warn(f"the files in {row['path']} stay there: {error.message}")
+        clear_lost(run, store, checkout)
         state_worktrees.end_reservation(store, run.plan, row["path"], request=stamp)
+
+
+def leave_unused(run: Run, store: Store) -> None:
+    """Clear and free the worktrees that were made for the run and that no worker took."""
+    while (there := run.take_made()) is not None:
+        made, stamp = there
+        checkout = Checkout.made(run.repo, made)
+        if not state_worktrees.claimed_steps(store, checkout.owner):
+            clear_lost(run, store, checkout)
+        state_worktrees.end_reservation(store, run.plan, checkout.owner, request=stamp)
+
+
+def clear_lost(run: Run, store: Store, checkout: Checkout) -> bool:
+    """Save and clear the work of a step that another worker took. Return whether it is clean."""
+    try:
+        catch_up.catch_up(run.repo, store, run.plan)
+        if not checkout.is_dirty():
+            return True
+        saved = _is_saved(store, checkout)
+        if saved:
+            checkout.clear()
+        return saved
+    except GitFailed as error:
+        # The run can use another worktree.
+        run.warn(f"the files in {checkout.path} stay there: {error.message}")
+        return False
 
 
 def _is_saved(store: Store, checkout: Checkout) -> bool:

@@ -45,8 +45,8 @@ class Worker:
         self._stamp: str | None = None
         #: The hash of the plan text in its worktree.
         self._plan_hash = run.order.hash
-        #: The step for which it moved to this worktree.
-        self._moved_for: str | None = None
+        #: The step that the worktree is for: it moved here for it, or the step's work lies here.
+        self._entered_for: str | None = None
         #: Why it could not create a worktree while the plan's file differs from the agreed text.
         self._barred: TugError | None = None
         #: The step that it has claimed and not given back.
@@ -183,7 +183,8 @@ class Worker:
             holder_pid=os.getpid(),
             begins=True,
         )
-        step, self._moved_for = self._moved_for or self._not_failed(), None
+        resumed, self._entered_for = self._entered_for, None
+        step = resumed or self._not_failed()
         if run.follow(self.store) or self._plan_hash != run.order.hash:
             sync.bring_agreed_text(self.store, run.plan, at=checkout.path)
             self._plan_hash = run.order.hash
@@ -195,6 +196,8 @@ class Worker:
             if step is None:
                 raise
             # Another worker was first; the next look finds another step.
+            if resumed and not recovery.clear_lost(run, self.store, checkout):
+                self._abandon(checkout)
             return None
         return data if data["claimed"] else None
 
@@ -226,6 +229,7 @@ class Worker:
         made, self._stamp = there
         self.checkout = Checkout.made(run.repo, made)
         run.owners.add(self.checkout.owner)
+        self._entered_for = made["resumes"]
         if made["reused"]:
             self.checkout.drop_locks(run.warn)
         told = {"worktree_path": self.checkout.path, "reused": made["reused"]}
@@ -286,7 +290,7 @@ class Worker:
         self._leave_checkout()
         self._abandon(work.checkout)
         self._enter(there)
-        self._moved_for = work.anchor
+        self._entered_for = work.anchor
 
     def _charge(self, work: Attempt, end: Failed) -> None:
         """Store what a failed agent used."""
