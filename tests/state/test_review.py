@@ -1,5 +1,6 @@
 """What waits for a person: who sees it, who may judge it, and what comes of it."""
 
+import json
 import os
 import shlex
 import subprocess
@@ -286,6 +287,16 @@ def test_the_event_keeps_why_it_had_been_deferred(lab):
     assert (event["kind"], event["actor"]) == ("review_accepted", "Ada")
     assert '"judged": [["step-1", "task", 0, "needs eyes"]]' in event["detail"]
     assert lab.item("step-1", "t0")["reason"] == "accepted by Ada"
+
+
+def test_the_event_of_an_accepted_checkpoint_that_was_completed_names_no_changed_item(lab):
+    lab = lab("1 c | `make check` passes")
+    lab.finish("step-1")
+    lab.accept("step-1")
+    (event,) = lab.rows("select * from events where kind = 'review_accepted'")
+    detail = json.loads(event["detail"])
+    assert (detail["items"], len(detail["judged"])) == ([], 1)
+    assert lab.item("step-1", "c0")["reason"] == "accepted by Ada"
 
 
 def test_accepting_changes_no_status_of_step_or_plan(lab):
