@@ -1,4 +1,4 @@
-"""review, accept, reject; what a stopped run waits for."""
+"""review, accept, reject: everything that waits for a person."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     Facts = Mapping[str, Any]
 
 
-#: The field of an escalation's content by which a worker says that it waits for the answer.
+#: The field of an escalation's content with the attempt whose worker waits for the answer.
 ASKED = "asked_in_attempt"
 
 
 def stale(tx: Transaction) -> dict[tuple[str, str], Lost]:
-    """Every held step, by plan and anchor: why its holder has lost it, None if it has not."""
+    """Every held step by plan and anchor, with the reason why its worker lost it, or None."""
     holders = [row for row in tx.all(sql_views.EVERY_HOLDER) if process.is_gone(row)]
     gone = {(row["plan_path"], row["step_anchor"]) for row in holders}
     return {
@@ -45,14 +45,14 @@ def _held(tx: Transaction) -> list[tuple[tuple[str, str], Row]]:
 
 
 def waiting(tx: Transaction) -> list[Row]:
-    """Parked steps that wait for a person: on its last attempt a step is at work until then."""
+    """Parked steps that wait for a person. A parked step with a live worker does not wait yet."""
     lost = stale(tx)
     rows = tx.all(sql_views.EVERY_PARKED_STEP)
     return [row for row in rows if lost.get((row["plan_path"], row["anchor"]), "") is not None]
 
 
 def question(tx: Transaction, held: Row, lost: Lost) -> schemas.StateReviewQuestion | None:
-    """What the holder of a step waits for a person to say, if it does."""
+    """The question that the worker of a step waits on, if any."""
     plan, anchor, attempt = held["plan_path"], held["anchor"], held["attempt"]
     said = tx.first(sql_views.LAST_WORD, plan=plan, anchor=anchor) if lost is None else None
     if said is None or _asked_in(said) != attempt:
@@ -69,7 +69,7 @@ def question(tx: Transaction, held: Row, lost: Lost) -> schemas.StateReviewQuest
 
 
 def _asked_in(said: Row) -> object:
-    """The attempt in which a worker asked a person what the artifact says, if it did."""
+    """The attempt in which a worker asked the artifact's question; None if it is not a question."""
     try:
         content = json.loads(said["content"] or "null")
     except ValueError:
@@ -78,7 +78,7 @@ def _asked_in(said: Row) -> object:
 
 
 def cause(parked: Row) -> str:
-    """Why a step is parked, without what differs from step to step: its own name, and numbers."""
+    """The reason why a step is parked, without its own name and without numbers."""
     import re
 
     reason = (parked["park_reason"] or "").replace(parked["anchor"], "STEP")
@@ -86,7 +86,7 @@ def cause(parked: Row) -> str:
 
 
 def claims(store: Store) -> list[tuple[Row, Lost]]:
-    """Every claimed step that does not wait for a person, and why its holder has lost it."""
+    """Every claimed step that does not wait for a person, and why its worker lost it, or None."""
     with store.read() as tx:
         lost = stale(tx)
         parked = {(row["plan_path"], row["anchor"]) for row in waiting(tx)}
@@ -100,7 +100,7 @@ def parked(store: Store) -> list[Row]:
 
 
 def last_failure(tx: Transaction, plan: str, anchor: str) -> schemas.StateWhyLastFailure | None:
-    """The last attempt at a step that failed, and what of."""
+    """The last failed attempt at a step, and its reason."""
     row = tx.first(sql_views.LAST_FAILURE, plan=plan, anchor=anchor)
     if row is None:
         return None
@@ -108,11 +108,11 @@ def last_failure(tx: Transaction, plan: str, anchor: str) -> schemas.StateWhyLas
     return {"attempt": row["attempt"], "at": row["at"], "reason": reason}
 
 
-#: What a worker leaves for the person who looks at a step that it could not finish.
+#: The kinds of artifacts in which a worker tells a person why it could not finish a step.
 TELLING = ("escalation", "recovery", "note")
 ACCEPTED = "accepted by "
 _OF_ITEM = "plan_path step_anchor parent_anchor step_title step_status kind ordinal text reason"
-#: An item that was judged, and why it had been deferred.
+#: The columns of a judged item; its reason is why it was deferred.
 _JUDGED = ("step_anchor", "kind", "ordinal", "reason")
 
 
@@ -132,7 +132,7 @@ def review(store: Store, plan: str | None = None) -> schemas.StateReview:
 
 
 def waiting_for_person(tx: Transaction, plans: list[str]) -> schemas.StateReview:
-    """The same, in a transaction that is there."""
+    """Do the same in an open transaction."""
     items = [_deferred(tx, row) for each in plans for row in _deferred_rows(tx, each)]
     unproven = [_unproven(row) for each in plans for row in unproven_items(tx, each)]
     lost = stale(tx)
@@ -154,9 +154,9 @@ def waiting_for_person(tx: Transaction, plans: list[str]) -> schemas.StateReview
 
 
 def unproven_items(tx: Transaction, plan: str) -> list[Row]:
-    """Completed checkpoints of done steps that neither a passing run nor a person has settled.
+    """Completed checkpoints of done steps without a passing run or a person's yes.
 
-    Those of a plan that is merged are no question any more.
+    A merged plan has none: its checkpoints need no decision.
     """
     if tx.one(sql.PLAN, plan=plan)["merged_commit"] is not None:
         return []
@@ -174,7 +174,7 @@ def _is_unproven(item: Row) -> bool:
 
 
 def unsettled(store: Store, plan: str) -> list[Any]:
-    """Every item of a plan that waits for a person, and every checkpoint that is not proven."""
+    """Every item of a plan that waits for a person, and every unproven checkpoint."""
     with store.read(plan) as tx:
         waiting = [(row, "deferred") for row in _deferred_rows(tx, plan)]
         waiting += [(row, "unproven") for row in unproven_items(tx, plan)]
@@ -189,7 +189,7 @@ def _unproven(row: Row) -> Any:
 
 
 def _item(row: Row) -> Any:
-    """What is said of every item that waits: also its evidence, and the commit of its step."""
+    """The fields of every waiting item: also its evidence, and the commit of its step."""
     proof = completion.read_evidence(row["evidence"])
     commit = row["commit_hash"]
     if proof is not None and proof["judged"] is None and commit is not None:
@@ -207,10 +207,10 @@ def accept(
     ordinal: object = None,
     note: str | None = None,
 ) -> schemas.StateReview:
-    """Deferred and unproven items become completed; the step stays what it is. For people.
+    """Complete deferred and unproven items; the status of the step stays. For people.
 
-    One item, or all of the step and its substeps. Accepting again changes nothing: then the note
-    of the answer is None if it is another than the recorded one.
+    Takes one item, or all of the step and its substeps. Accepting again changes nothing; the
+    answer's note is None if it differs from the recorded one.
     """
     by, note = record.storable(by), record.reason(note)
     with store.write(plan) as tx:
@@ -238,9 +238,9 @@ def reject(
     kind: str | None = None,
     ordinal: object = None,
 ) -> schemas.StateReview:
-    """Deferred items have to be done after all, and a completed step with them. For people.
+    """Send deferred items back to be done. For people.
 
-    Items of a step that is not completed are open again; a completed step is reopened.
+    A completed step is reopened; of another step only the items are opened.
     """
     by, note = record.storable(by), record.storable(note)
     with store.write(plan) as tx:
@@ -266,7 +266,7 @@ def accept_all(
 ) -> tuple[list[Any], list[Any]]:
     """Accept the items that a person has seen, in one transaction. For people.
 
-    Returns those that were accepted, and those that do not wait any more as they were listed.
+    Return the accepted items, and those that have changed since the person saw them.
     """
     by, note = record.storable(by), record.reason(note)
     reason = f"{ACCEPTED}{by}" + (f": {note}" if note else "")
@@ -363,7 +363,7 @@ def _left(tx: Transaction, plan: str, anchor: str, since: str) -> list[Any]:
 def _asked_for(
     tx: Transaction, step: Row, kind: str | None, ordinal: object, *, again: bool
 ) -> list[Row]:
-    """The items that are meant and wait; or, `again`, those that were accepted before."""
+    """The waiting items that the caller names; with `again` also those accepted before."""
     if kind is not None:
         item = _one(tx, step["anchor"], kind, ordinal)
         if _waits(item) or (again and _is_accepted(item)):
@@ -396,7 +396,7 @@ def _nothing(step: Row) -> str:
 
 
 def _waits(item: Row) -> bool:
-    """Whether a person may settle an item: also one that is for a person, before it is deferred."""
+    """True if a person may settle the item: one for a person also before it is deferred."""
     for_person = item["kind"] == "checkpoint" and checkpoints.is_for_person(item["text"])
     is_open = item["status"] not in record.CLOSED
     return item["status"] == "deferred" or _is_unproven(item) or (for_person and is_open)
@@ -430,7 +430,7 @@ def _tell(
 
 
 def _leave(tx: Transaction, step: Row, items: list[Row], said: str) -> Any:
-    """A note that the next claim's previous_attempt carries to the next worker."""
+    """Leave a note that the next worker gets in its claim's previous_attempt."""
     names = [f"{item['step_anchor']} {item['kind']} {item['ordinal']}" for item in items]
     texts = [f"{name}: {item['text']}" for name, item in zip(names, items, strict=True)]
     return tx.value(
@@ -443,7 +443,7 @@ def _leave(tx: Transaction, step: Row, items: list[Row], said: str) -> Any:
 
 
 def _revive(tx: Transaction, items: list[Row], *, actor: str) -> None:
-    """A substep is done exactly while nothing of it is open."""
+    """Reopen completed substeps that have an open item again."""
     for anchor in dict.fromkeys(item["step_anchor"] for item in items):
         substep = record.step_row(tx, anchor)
         if substep["parent_anchor"] is not None and substep["status"] == "completed":
