@@ -377,7 +377,7 @@ def test_configured_leases_and_attempts_are_in_force(desk):
     desk.ok("claim", "work")
     step = desk.ok("show", "work")["steps"][0]
     assert step["attempts"][0]["lease_seconds"] == 60
-    assert step["park_reason"] == "1 claims without progress"
+    assert step["park_reason"] == "1 claim without progress"
     longer = desk.ok("heartbeat", "work", "step-1", "--lease-duration", "315360000")
     assert longer["lease_expires_at"] > "2035"
 

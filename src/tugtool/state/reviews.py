@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 from tugtool.errors.state import InvalidEntry
 from tugtool.plan import checkpoints
-from tugtool.state import checklists, completion, proofs, record, releases
+from tugtool.state import attempts, checklists, completion, proofs, record, releases
 from tugtool.store import sql
 from tugtool.store.sql import records as sql_records
 from tugtool.store.sql import views as sql_views
@@ -23,10 +21,6 @@ if TYPE_CHECKING:
 
     Lost = Literal["expired", "gone"] | None
     Facts = Mapping[str, Any]
-
-
-#: The field of an escalation's content with the attempt whose worker waits for the answer.
-ASKED = "asked_in_attempt"
 
 
 def stale(tx: Transaction) -> dict[tuple[str, str], Lost]:
@@ -51,32 +45,6 @@ def waiting(tx: Transaction) -> list[Row]:
     return [row for row in rows if lost.get((row["plan_path"], row["anchor"]), "") is not None]
 
 
-def question(tx: Transaction, held: Row, lost: Lost) -> schemas.StateReviewQuestion | None:
-    """The question that the worker of a step waits on, if any."""
-    plan, anchor, attempt = held["plan_path"], held["anchor"], held["attempt"]
-    said = tx.first(sql_views.LAST_WORD, plan=plan, anchor=anchor) if lost is None else None
-    if said is None or _asked_in(said) != attempt:
-        return None
-    return {
-        "plan_path": plan,
-        "step_anchor": anchor,
-        "step_title": held["title"],
-        "reason": said["summary"],
-        "asked_at": said["recorded_at"],
-        "claimed_by": held["claimed_by"],
-        "attempt": attempt,
-    }
-
-
-def _asked_in(said: Row) -> object:
-    """The attempt in which a worker asked the artifact's question; None if it is not a question."""
-    try:
-        content = json.loads(said["content"] or "null")
-    except ValueError:
-        return None
-    return content.get(ASKED) if isinstance(content, dict) else None
-
-
 def cause(parked: Row) -> str:
     """The reason why a step is parked, without its own name and without numbers."""
     import re
@@ -97,15 +65,6 @@ def parked(store: Store) -> list[Row]:
     """The parked steps of all plans that wait for a person."""
     with store.read() as tx:
         return waiting(tx)
-
-
-def last_failure(tx: Transaction, plan: str, anchor: str) -> schemas.StateWhyLastFailure | None:
-    """The last failed attempt at a step, and its reason."""
-    row = tx.first(sql_views.LAST_FAILURE, plan=plan, anchor=anchor)
-    if row is None:
-        return None
-    reason = json.loads(row["detail"])["failed"]
-    return {"attempt": row["attempt"], "at": row["at"], "reason": reason}
 
 
 #: The kinds of artifacts in which a worker tells a person why it could not finish a step.
@@ -134,12 +93,12 @@ def review(store: Store, plan: str | None = None) -> schemas.StateReview:
 def waiting_for_person(tx: Transaction, plans: list[str]) -> schemas.StateReview:
     """Do the same in an open transaction."""
     items = [_deferred(tx, row) for each in plans for row in _deferred_rows(tx, each)]
-    unproven = [_unproven(row) for each in plans for row in unproven_items(tx, each)]
+    unproven = [_unproven(tx, row) for each in plans for row in unproven_items(tx, each)]
     lost = stale(tx)
     parked = [_parked(tx, row, lost) for row in waiting(tx) if row["plan_path"] in plans]
     audits = [said for each in plans if (said := proofs.audit(tx, each)) is not None]
     held = [(row, lost[key]) for key, row in _held(tx) if key[0] in plans]
-    questions = [asked for each in held if (asked := question(tx, *each)) is not None]
+    questions = [asked for each in held if (asked := attempts.question(tx, *each)) is not None]
     return {
         "as_of": tx.now,
         "deferred_items": items,
@@ -184,17 +143,22 @@ def unsettled(store: Store, plan: str) -> list[Any]:
         ]
 
 
-def _unproven(row: Row) -> Any:
-    return {**_item(row), "checkpoint_kind": checkpoints.kind_of(row["text"])}
+def _unproven(tx: Transaction, row: Row) -> Any:
+    return {**_item(tx, row), "checkpoint_kind": checkpoints.kind_of(row["text"])}
 
 
-def _item(row: Row) -> Any:
+def _item(tx: Transaction, row: Row) -> Any:
     """The fields of every waiting item: also its evidence, and the commit of its step."""
+    plan, top = row["plan_path"], row["parent_anchor"] or row["step_anchor"]
+    is_done = tx.one(sql.STEP, plan=plan, anchor=top)["status"] == "completed"
+    # A rejection would reopen the step, and these keep it from that.
+    blocking = releases.built_on(tx, plan, top) if is_done else []
     proof = completion.read_evidence(row["evidence"])
     commit = row["commit_hash"]
     if proof is not None and proof["judged"] is None and commit is not None:
         proof["stale"] = proof["commit"] != commit
-    return {**record.columns(row, _OF_ITEM), "evidence": proof, "commit": commit}
+    facts = {"evidence": proof, "commit": commit, "built_on": blocking}
+    return {**record.columns(row, _OF_ITEM), **facts}
 
 
 def accept(
@@ -314,7 +278,7 @@ def _deferred(tx: Transaction, row: Row) -> Any:
     when = {"plan": row["plan_path"], "anchor": row["top"], "at": row["deferred_at"]}
     by = tx.first(sql_records.ATTEMPT_AT, **when)
     return {
-        **_item(row),
+        **_item(tx, row),
         "deferred_at": row["deferred_at"],
         "deferred_by": by["worktree"] if by else None,
         "attempt": by["number"] if by else None,
@@ -337,7 +301,8 @@ def _parked(
         "claims_without_progress": row["claims_without_progress"],
         "cause": cause(row),
         "salvage_ref": last["salvage_ref"],
-        "last_failure": last_failure(tx, plan, anchor),
+        "last_failure": attempts.last_failure(tx, plan, anchor),
+        "failed_checkpoints": attempts.failed_checkpoints(tx, plan, anchor),
         "last_attempt": {
             "number": number,
             "worktree": last["worktree"],

@@ -293,7 +293,10 @@ def _needs(plan: Data) -> Iterator[Data]:
     shown = {"active": ("changed", "gone", "unreadable"), "done": ("changed",)}
     if plan["renamed_to"]:
         yield _need(plan, "file_renamed", 1, move_command(plan["plan_path"], plan["renamed_to"]))
+    run, live = plan["last_run"], any(not claim["stale"] for claim in plan["claims"])
+    died = run and run["status"] == "died" and not live and not plan["run_since"]
     for what, count, command in (
+        ("run_died", int(bool(died and plan["status"] == "active")), "implement"),
         ("deferred", plan["items"]["deferred"], "review"),
         ("parked", plan["steps"]["parked"], "review"),
         ("question", sum(bool(claim["question"]) for claim in plan["claims"]), "review"),

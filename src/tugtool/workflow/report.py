@@ -10,6 +10,7 @@ import os
 from tugtool.errors import plan_argument, quoted
 from tugtool.plan import catalog, parser
 from tugtool.state import proofs, record, reviews, views
+from tugtool.workflow import review
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -252,9 +253,8 @@ class _Story:
                 anchor, kind, ordinal = _key(item)
                 which = f"--step {quoted(anchor)} --kind {kind} --ordinal {ordinal}"
                 command = f"tugcode review {name} --accept {which}"
-                reject = f'tugcode review {name} --reject {which} --note "WHY"'
                 told = (item["step_anchor"], item["text"], item["reason"])
-                yield {**_wait(what, *told, command), "reject": reject}
+                yield {**_wait(what, *told, command), "reject": review.reject_command(item)}
         for step in self.review["parked_steps"]:
             anchor = step["step_anchor"]
             command = f"tugcode review {name} --retry --step {quoted(anchor)}"
@@ -268,6 +268,10 @@ class _Story:
             yield _wait("paused", None, None, None, f"tugcode resume {name}")
 
     def _next(self, waits: list[Any], steps: list[Data]) -> str | None:
+        run = self._last_run()
+        if run and run["status"] == "died" and not self.plan["run_since"]:
+            # It goes on without a decision; `review` comes after it.
+            return f"tugcode implement {self.name}"
         if waits:
             only_paused = all(each["what"] == "paused" for each in waits)
             return f"tugcode {'resume' if only_paused else 'review'} {self.name}"
