@@ -520,6 +520,7 @@ class ListPlan(TypedDict):
 
     plan_path: str
     slug: str
+    state: Literal["active", "paused", "done", "merged", "archived"] | None
     title: str | None
     status: str | None
     counts: ListPlanCounts | None

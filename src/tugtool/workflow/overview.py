@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 
 def list_plans(repo: Repository, *, max_bytes: int | None = None) -> tuple[Data, list[Issue]]:
-    """Every plan file, with its counts or the reason why it cannot be read."""
+    """Every plan file, with its counts or the reason why it cannot be read, and its state."""
     most = plans.limit(repo, max_bytes)
     rows: list[Data] = []
-    issues: list[Issue] = []
+    known, issues = records.states(repo.root)
     for file in catalog.plans(repo):
-        row: Data = {"plan_path": file.key, "slug": file.slug}
+        row: Data = {"plan_path": file.key, "slug": file.slug, "state": known.get(file.key)}
         try:
             plan = plans.parse(repo, file, most)
         except TugError as error:

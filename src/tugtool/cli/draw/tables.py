@@ -97,9 +97,11 @@ def _plan_row(canvas: Canvas, row: Data) -> list[Span]:
         return [name, ("wrong", "unreadable"), ("", "-"), ("", "-"), why]
     items = sum(counts[kind] for kind in _KIND_NAMES)
     # Some plans have a whole sentence there; the first word is the status.
-    status = canvas.cut(canvas.said((row["status"] or "-").split(" ", 1)[0].strip("*_")), 12)
+    named = (row["status"] or "-").split(" ", 1)[0].strip("*_")
+    status = canvas.cut(canvas.said(row["state"] or named), 12)
+    style = "done" if row["state"] in ("done", "merged") else ""
     numbers: list[Span] = [("", str(counts["steps"])), ("", str(items))]
-    return [name, ("", status), *numbers, ("", canvas.said(row["title"] or "-"))]
+    return [name, (style, status), *numbers, ("", canvas.said(row["title"] or "-"))]
 
 
 def draw_plan(canvas: Canvas, data: Data, issues: Sequence[Data]) -> None:
