@@ -342,6 +342,11 @@ def in_local_time(text: str) -> str:
     return re.sub(form, lambda found: local(found[0]), text)
 
 
+def shortened(text: str, root: str) -> str:
+    """A sentence with short names for the worktrees of this repository."""
+    return text.replace(f"{root}/.tugtree/", "").replace(f"{root}/", "")
+
+
 def by_slug(text: str) -> str:
     """A sentence or a command with slugs for plans: `step-1 of parser`."""
     import re

@@ -363,7 +363,7 @@ def draw_why(canvas: Canvas, data: StateWhy, root: str) -> None:
     title = ("", f"  {canvas.said(data['title'])}")
     canvas.write((style, f"{sign} "), ("bold", canvas.said(name)), title, hang=2)
     for sentence in data["sentences"]:
-        said = canvases.in_local_time(output.shortened(sentence, root))
+        said = canvases.in_local_time(canvases.shortened(sentence, root))
         canvas.write(("", f"  {canvas.said(said)}"), hang=4)
     if data["situation"] != "completed":
         for failed in data["failed_checkpoints"]:
