@@ -35,8 +35,12 @@ def test_a_plan_is_carried_out_from_init_to_done(desk):
     assert desk.text("pause").out == f"{KEY} is paused\n"
     assert desk.text("claim").out == "nothing to claim: the plan is paused; 1 remains\n"
     assert desk.text("resume").out == f"{KEY} goes on\n"
+    commit = desk.rows("select commit_hash from steps where anchor = 'step-1'")[0]["commit_hash"]
     reopened = desk.text("reopen", "work", "step-1", "--reason", "reverted")
-    assert reopened.out == "reopened step-1\n"
+    first, second, last = reopened.out.splitlines()
+    assert first == "reopened step-1; the next worker is told the reason"
+    assert second == f"its commit {commit[:12]} stays on its branch, and is merged with it"
+    assert last == "next: tugcode implement work"
 
 
 def test_every_answer_names_its_step_twice(desk):
