@@ -1,6 +1,8 @@
 """Lines that fit: whatever the text and however narrow the terminal, nothing flows over."""
 
 import io
+import shlex
+import subprocess
 import sys
 
 import pytest
@@ -151,3 +153,23 @@ def test_where_blocks_cannot_be_shown_the_marks_are_ascii(
 def test_a_file_is_as_wide_as_it_takes():
     assert not Canvas(output.UNBOUNDED).bounded
     assert Canvas(80).bounded
+
+
+COMMANDS = (
+    'tugcode reopen work step-1 --force --reason "WHY"',
+    'tugcode review work --reject --step step-1 --kind checkpoint --ordinal 1 --note "YOUR ANSWER"',
+    "tugcode reopen '.tugtool/a plan' 'it'\\''s' --force --reason \"WHY\"",
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("width", range(40, 121, 4))
+def test_a_command_can_be_pasted_at_every_width(command, width):
+    canvas = Canvas(width)
+    canvas.command(("dim", "  no        "), command)
+    (first, *rest) = canvas.lines
+    assert max(map(len, canvas.lines)) <= width
+    pasted = "\n".join([first.removeprefix("  no        "), *rest])
+    script = f"set -- {pasted}\nprintf '%s\\n' \"$@\""
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+    assert (done.stdout.splitlines(), done.stderr) == (shlex.split(command), "")

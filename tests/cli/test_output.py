@@ -1,6 +1,7 @@
 """What leaves: JSON that is JSON, text that cannot disturb a terminal."""
 
 import json
+import sys
 import unicodedata
 
 import pytest
@@ -11,6 +12,7 @@ from support.proving import examined
 from support.terminals import Terminal
 from support.terminals import tugcode as command_line
 from tugtool.cli import output
+from tugtool.cli.draw import screen
 from tugtool.system import text as system_text
 
 HOSTILE = {
@@ -115,3 +117,44 @@ def test_a_refusal_is_folded_between_words_on_a_terminal(desk):
     assert len(lines) > 1
     assert all(len(line) <= 40 for line in lines)
     assert lines[1].startswith("  ")
+
+
+def on_terminal(columns: int, *words: object, at) -> list[str]:
+    """The lines that a command prints on a terminal."""
+    shown = Terminal(command_line(*words, at=at), columns=columns)
+    try:
+        shown.end()
+    finally:
+        shown.close()
+    return shown.raw.decode().splitlines()
+
+
+def test_warnings_and_answers_are_folded_between_words_on_a_terminal(desk):
+    desk = desk("1 t", "2 t < 1")
+    lines = on_terminal(40, "claim", "work", at=desk.repo.path)
+    assert all(len(line) <= 40 for line in lines if " /" not in line)
+    said = " ".join(line.strip() for line in lines)
+    assert "tugcode: W160: " in said
+    assert "claimed step-1: Part 1 (attempt 1, until " in said
+    assert [line for line in lines if line[0] != " "] == [lines[0], lines[-2]]
+
+
+def test_a_long_command_in_an_answer_can_be_pasted(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    command = "tugcode worktree salvage apply work/20260223T120215000Z-step-1"
+    both = ("to bring it back", "the whole of what was saved, to bring it back")
+    text = "".join(f"{said}: {command}\n" for said in both)
+    assert screen.folded(text, sys.stdout).splitlines() == [
+        "to bring it back:",
+        "  tugcode worktree salvage apply \\",
+        "    work/20260223T120215000Z-step-1",
+        "the whole of what was saved, to bring it",
+        "  back:",
+        "  tugcode worktree salvage apply \\",
+        "    work/20260223T120215000Z-step-1",
+    ]
+    short = "  next: tugcode review work --step step-1\n"
+    assert (
+        screen.folded(short, sys.stdout)
+        == "  next: tugcode review work \\\n          --step step-1\n"
+    )

@@ -103,9 +103,28 @@ def of_review(*steps: str) -> Callable[[Lab], Draw]:
     return scene
 
 
-def of_why(step: str) -> Callable[[Lab], Draw]:
+def built_on(lab: Lab) -> Draw:
+    """An item of a step that two others were built on."""
+    data = reviewed(lab, "step-1")
+    data["deferred_items"][0]["built_on"] = ["step-4", "step-5"]
+    review.describe(data)
+    return lambda canvas: state_review.draw_review(canvas, data, ROOT, alone=True)
+
+
+FAILED = {
+    "step_anchor": "step-2",
+    "kind": "checkpoint",
+    "ordinal": 0,
+    "text": "`make check` passes",
+    "command": "make check",
+    "output_tail": "tests/test_model.py::test_a_book_is_found_by_its_author FAILED\n1 failed\n",
+}
+
+
+def of_why(step: str, *failed: dict) -> Callable[[Lab], Draw]:
     def scene(lab: Lab) -> Draw:
         data = state.why(lab.store, KEY, step, owner=RED)
+        data["failed_checkpoints"] += failed
         return lambda canvas: tables.draw_why(canvas, data, ROOT)
 
     return scene
@@ -251,6 +270,8 @@ SCENES: dict[str, Callable[[Lab], Draw]] = {
     "review-item": of_review("step-1"),
     "review-parked": of_review("step-2"),
     "review-question": of_review("step-4"),
+    "review-built-on": built_on,
+    "why-failed": of_why("step-2", FAILED),
     "why-parked": of_why("step-2"),
     "why-blocked": of_why("step-5"),
     "why-at-work": of_why("step-4"),
@@ -305,7 +326,7 @@ def test_the_numbers_of_the_table_are_those_of_the_data(lab_after):
         rest = words[3:] if words[1] == "at" else words[2:]
         assert int(rest[0]) == step["attempts"]
         if step["tokens"] is not None:
-            assert f"{step['tokens']} tokens" in " ".join(words)
+            assert f"{step['tokens']:,} tokens" in " ".join(words)
     steps = plan["steps_by_status"]
     head = f"{steps['completed']}/{sum(steps.values())} steps"
     assert head in drawn(of_stats(lab_after))

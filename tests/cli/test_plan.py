@@ -153,6 +153,43 @@ def test_list_shows_every_plan_on_one_line(tugcode, repo, monkeypatch):
     assert all(len(line) <= 60 for line in lines)
 
 
+def test_list_shows_the_state_of_a_plan_from_its_first_claim_to_the_merge(tugcode, yard):
+    yard = yard("1 t")
+    yard.repo.plan("idea", "# An idea\n\n### Step 1: Think\n")
+
+    def listed() -> tuple[str | None, str | None, str]:
+        idea, work = yard.ok("list")["plans"]
+        row = tugcode("-C", yard.root, "list").out.splitlines()[2].split()
+        assert row[0] == "work"
+        return idea["state"], work["state"], row[1]
+
+    assert listed() == (None, None, "-")
+    tree = yard.create()
+    assert listed() == (None, "active", "active")
+    yard.ok("state", "pause", "work")
+    assert listed() == (None, "paused", "paused")
+    yard.ok("state", "resume", "work")
+    yard.do(tree, "step-1", {"new.txt": "new\n"})
+    assert listed() == (None, "done", "done")
+    yard.ok("merge", "work")
+    assert listed() == (None, "merged", "merged")
+    yard.ok("state", "archive", "work")
+    assert listed() == (None, "archived", "archived")
+
+
+def test_list_shows_plans_also_if_their_state_cannot_be_read(tugcode, yard):
+    yard = yard("1 t")
+    yard.create()
+    for path in (yard.root / ".tugtool").glob("state.db*"):
+        path.write_bytes(b"no database" * 999)
+    listed = yard.run("list")
+    assert (listed.status, listed.codes) == (0, ["E046"])
+    assert [plan["state"] for plan in listed.data["plans"]] == [None]
+    text = tugcode("-C", yard.root, "list")
+    assert "work" in text.out
+    assert "tugcode: E046: " in text.err
+
+
 def test_plan_show_tells_everything_with_its_line(tugcode, repo):
     repo.plan("bookshelf", SAMPLE)
     data = tugcode("-C", repo.path, "plan", "show", "--json").data

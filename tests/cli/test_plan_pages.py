@@ -149,6 +149,11 @@ STEP = {
     "previous_attempt": {
         "number": 1,
         "outcome": "expired",
+        "reopened": {
+            "at": "2026-02-23T12:00:00.000Z",
+            "by": ROOT,
+            "reason": "it answers too slowly when the shelf is full",
+        },
         "artifacts": [{"kind": "note", "summary": "the staging key is in the vault, on page two"}],
         "recover": ["tugcode worktree salvage apply work/20260223T120215000Z-step-1-attempt-1"],
     },

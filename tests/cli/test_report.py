@@ -178,12 +178,10 @@ def test_what_waits_names_the_command_that_settles_it(story):
         ("parked", "tugcode review work --retry --step step-3"),
     ]
     reject = 'tugcode review work --reject --step {} --kind checkpoint --ordinal {} --note "WHY"'
-    assert [each["reject"] for each in story["waits"]] == [
-        reject.format("step-1", 3),
-        reject.format("step-2", 0),
-        None,
-    ]
-    assert reject.format("step-1", 3) in written(story, "text", 1000)
+    # Step 2 was built on step 1, so a rejection of step 1 would be refused.
+    reopen = 'tugcode reopen work step-1 --force --reason "WHY"'
+    assert [each["reject"] for each in story["waits"]] == [reopen, reject.format("step-2", 0), None]
+    assert reopen in written(story, "text", 1000)
     assert story["summary"]["next"] == "tugcode review work"
 
 
@@ -240,7 +238,7 @@ def test_why_the_last_run_ended_is_told_until_the_next_claim(lab):
     attempts.note_run(there.store, KEY, "cooling_down", reason="busy")
     attempts.note_run(there.store, KEY, "finished", **how)
     data = told(there)
-    stopped = written(data, "text", 1000).split("\n")[3]
+    stopped = written(data, "text", 1000).split("\n")[2]
     assert stopped == "Stopped: the budget of 5 tokens is used up, 2026-02-23 12:00:00."
     assert [each["what"] for each in data["incidents"]] == ["cooling_down"]
     there.claim("red", "step-1")
@@ -264,7 +262,7 @@ def test_a_run_whose_process_is_gone_has_died(lab, worker):
     data = told(there)
     assert (data["last_run"], data["run_since"]) == (None, "2026-02-23T12:00:00.000Z")
     line = "At work: a run, since 2026-02-23 12:00:00."
-    assert written(data, "text", 1000).split("\n")[3] == line
+    assert written(data, "text", 1000).split("\n")[2] == line
     child.kill()
     child.wait()
     data = told(there)
@@ -273,8 +271,16 @@ def test_a_run_whose_process_is_gone_has_died(lab, worker):
     line += "Go on: tugcode implement work"
     for format in FORMATS:
         assert "the run died about" in written(data, format), format
-    assert written(data, "text", 1000).split("\n")[3] == line
+    head = written(data, "text", 1000).split("\n")
+    assert head[2:4] == [line, "Waits for you: nothing."]
+    assert data["summary"]["next"] == "tugcode implement work"
     assert [each["what"] for each in data["incidents"]] == []
+    # What goes on comes first, and what waits for a person after it.
+    there.update("step-1", entry("t0", "deferred", reason="later"))
+    data = told(there)
+    waits = "Waits for you: 1 deferred item. Next: tugcode review work"
+    assert written(data, "text", 1000).split("\n")[2:4] == [line, waits]
+    assert data["summary"]["next"] == "tugcode implement work"
     # A run that was ended did not die, and of two runs each has its own end.
     attempts.note_run(there.store, KEY, "finished", status="stopped", reason="why", **begin)
     assert told(there)["last_run"]["reason"] == "why"

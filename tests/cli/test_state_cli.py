@@ -35,8 +35,12 @@ def test_a_plan_is_carried_out_from_init_to_done(desk):
     assert desk.text("pause").out == f"{KEY} is paused\n"
     assert desk.text("claim").out == "nothing to claim: the plan is paused; 1 remains\n"
     assert desk.text("resume").out == f"{KEY} goes on\n"
+    commit = desk.rows("select commit_hash from steps where anchor = 'step-1'")[0]["commit_hash"]
     reopened = desk.text("reopen", "work", "step-1", "--reason", "reverted")
-    assert reopened.out == "reopened step-1\n"
+    first, second, last = reopened.out.splitlines()
+    assert first == "reopened step-1; the next worker is told the reason"
+    assert second == f"its commit {commit[:12]} stays on its branch, and is merged with it"
+    assert last == "next: tugcode implement work"
 
 
 def test_every_answer_names_its_step_twice(desk):
@@ -377,7 +381,7 @@ def test_configured_leases_and_attempts_are_in_force(desk):
     desk.ok("claim", "work")
     step = desk.ok("show", "work")["steps"][0]
     assert step["attempts"][0]["lease_seconds"] == 60
-    assert step["park_reason"] == "1 claims without progress"
+    assert step["park_reason"] == "1 claim without progress"
     longer = desk.ok("heartbeat", "work", "step-1", "--lease-duration", "315360000")
     assert longer["lease_expires_at"] > "2035"
 

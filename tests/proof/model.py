@@ -56,6 +56,7 @@ class Model:
         #: What a step that nothing is known of begins after.
         self.least = 0
         self.artifacts = dict.fromkeys(self.steps, 0)
+        self.reopened: set[str] = set()
         self.paused = self.archived = False
 
     # -- questions ---------------------------------------------------------------------
@@ -284,9 +285,13 @@ class Model:
         self._sign_of_life(top)
         return self._claimed(top, reclaimed, expired)
 
-    def _before(self, top: str, number: int) -> tuple[int, str] | None:
+    def _before(self, top: str, number: int) -> tuple[int, str, bool] | None:
+        """The attempt before: its number and its end; whether a person has reopened the step."""
         numbers = [each for each in self.attempts[top] if each < number]
-        return (max(numbers), self.attempts[top][max(numbers)]["outcome"]) if numbers else None
+        if not numbers:
+            return None
+        last = max(numbers)
+        return (last, self.attempts[top][last]["outcome"], top in self.reopened)
 
     def _claimed(self, top: str, reclaimed: bool, expired: bool, replayed: bool = False) -> dict:
         step = self.steps[top]
@@ -546,6 +551,7 @@ class Model:
         ]
         if dependents and not force:
             raise Refused("E053")
+        self.reopened.add(anchor)
         for each in self.family(anchor):
             self._open(each, all_=True)
             self.steps[each].update(status="pending", started=False, by=None, commit=None)

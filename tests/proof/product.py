@@ -36,7 +36,9 @@ class Driver:
             waiting = answer["waiting_for"].items()
             return {**answer, "waiting_for": {a: set(needs) for a, needs in waiting}}
         before = answer["previous_attempt"]
-        answer["previous_attempt"] = before and (before["number"], before["outcome"])
+        if before is not None:
+            told = before["reopened"] is not None
+            answer["previous_attempt"] = (before["number"], before["outcome"], told)
         answer["substeps"] = {each["anchor"]: each["status"] for each in answer["substeps"]}
         return answer
 

@@ -11,7 +11,7 @@ import pytest
 
 from support import leaks
 from tugtool.errors import TugError
-from tugtool.state import checklists, claims, leases, proofs, record
+from tugtool.state import attempts, checklists, claims, leases, proofs, record
 from tugtool.store import sql
 
 #: All but what is random here has an end of its own.
@@ -68,6 +68,7 @@ FAULTS = {
     ),
     "who waits is not told": (record, "_dependents", lambda tx, step, by: ([], 0)),
     "a request id means nothing": (claims, "_replay", lambda tx, row, request: None),
+    "the next worker does not hear of a reopening": (attempts, "reopened", lambda tx, anchor: None),
     "progress does not count": (record, "progress", lambda tx, anchor: None),
     "a write is no sign of life": (checklists.record, "renew", lambda tx, top, s=None: tx.now),
     "substeps do not wait": (leases, "refuse_early", lambda tx, substep: None),

@@ -276,6 +276,23 @@ def test_a_reclaim_opens_what_was_under_way_and_keeps_what_was_decided(lab):
     assert lab.row("step-1-1")["claimed_by"] == "blue"
 
 
+def test_the_reason_of_a_reopening_reaches_every_worker_until_the_step_is_done(lab):
+    lab = lab("1 t", "2 t")
+    lab.finish("step-1")
+    lab.clock.advance(60)
+    lab.reopen("step-1", reason="too slow", actor="Ada")
+    told = {"at": "2026-02-23T12:01:00.000Z", "by": "Ada", "reason": "too slow"}
+    first = lab.claim("red", "step-1", request_id="r")
+    assert first["previous_attempt"]["reopened"] == told
+    assert lab.claim("red", "step-1", request_id="r")["previous_attempt"]["reopened"] == told
+    assert first["previous_attempt"]["artifacts"] == []
+    lab.clock.advance(7201)
+    second = lab.claim("blue", "step-1")["previous_attempt"]
+    assert (second["outcome"], second["reopened"]) == ("expired", told)
+    lab.release("step-1", "blue")
+    assert lab.claim("red", "step-2")["previous_attempt"] is None
+
+
 def test_the_answer_carries_what_the_last_attempt_left_behind(lab):
     lab = lab("1 tt", "1.1 t")
     assert lab.claim()["previous_attempt"] is None
@@ -290,6 +307,7 @@ def test_the_answer_carries_what_the_last_attempt_left_behind(lab):
         "outcome": "expired",
         "claimed_at": "2026-02-23T12:00:00.000Z",
         "ended_at": "2026-02-23T14:00:01.000Z",
+        "reopened": None,
         "branch": None,
         "commits_ahead": None,
         "salvage_ref": None,

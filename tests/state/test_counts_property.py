@@ -1,4 +1,4 @@
-"""The counts that `show`, `status`, `ready` and `stats` tell are those of the items and events.
+"""The counts in `show`, `status`, `ready`, `stats` and `review` are those of items and events.
 
 Random histories over random plans; every so often all of them are drawn, read back as a
 person would, and held against what is counted plainly. Planted faults are noticed.
@@ -16,17 +16,20 @@ from conftest import Repo
 from state.test_events import HISTORIES, History, plans
 from state.test_revise_property import EDITS, Editor, _is_sound, drafts
 from support import count_checks as checks
-from support import plan_drafts
+from support import count_pages, plan_drafts
 from support.count_truth import Truth
 from support.proving import examined, sampled
 from support.state import KEY, Desk, Lab
 from support.state_walk import OPERATIONS, OWNERS, Walk
 from tugtool import state
+from tugtool.cli import state_review
 from tugtool.cli.draw import plan, status, tables
-from tugtool.state import history, record, views
+from tugtool.cli.draw.canvas import local
+from tugtool.state import history, record, reviews, views
 from tugtool.store import sql
 from tugtool.store.sql import views as sql_views
 from tugtool.system import clock
+from tugtool.workflow import review as review_of_space
 
 QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 
@@ -47,8 +50,26 @@ class LongWalk(Walk):
     def archive(self, anchor: str, owner: str, aux: int) -> None:
         self.lab.archive(undo=aux != 0)
 
+    def ask(self, anchor: str, owner: str, aux: int) -> None:
+        """A worker asks a person, and waits for the answer."""
+        asked = f'{{"asked_in_attempt": {self.lab.row(anchor)["attempt"]}}}'
+        self.lab.artifact(anchor, owner, kind="escalation", summary="so?", content=asked)
+        self.numbers[self.home[anchor]]["escalations"] += 1
+        if self.home[anchor] in self.running:
+            self.alive(anchor)
 
-LONG = (*OPERATIONS, "defer", "defer", "accept", "reject", "archive", "start", "tick", "tick")
+    def fail(self, anchor: str, owner: str, aux: int) -> None:
+        """An attempt fails; most often the step then waits for a person."""
+        reason = f"the coder failed: exit status {aux}"
+        again = f"{reason} (in a second attempt as well)"
+        self.lab.release(anchor, owner, failure=reason, park_reason=again if aux else None)
+        self.ended(anchor, "failed")
+
+
+LONG = (
+    *(*OPERATIONS, "defer", "defer", "accept", "reject", "archive", "start", "tick", "tick"),
+    *("ask", "ask", "fail", "fail"),
+)
 WALKS = st.lists(
     st.tuples(st.sampled_from(LONG), st.sampled_from(OWNERS), st.integers(0, 9), st.integers(0, 4)),
     min_size=15,
@@ -72,12 +93,27 @@ def everything_is_counted_right(lab: Lab, account: dict[str, dict] | None = None
     for width in (120, 60, 40):
         checks.ready_text(state.ready(lab.store, KEY), width)
         checks.stats_text(truth, checks.tabled(numbers, width), account)
+    waiting = lab.review()
+    checks.review_data(truth, waiting)
+    review_of_space.describe(waiting)
+    for each in (*waiting["deferred_items"], *waiting["unproven_items"]):
+        each |= {"commit_title": None, "diffstat": None}
+    for width in (120, 40):
+        count_pages.reviewed(waiting, width)
+
+
+def with_commands(lines: list[str]) -> list[str]:
+    """The plan, with a command as the checkpoint of every other step that has one."""
+    return [
+        f"{line} | `make check` passes" if "c" in line and place % 2 else line
+        for place, line in enumerate(lines)
+    ]
 
 
 def hold(lines: list[str], operations: list[tuple[str, str, int, int]]) -> None:
     """Carry a history out, and look at every fourth moment and at the end."""
     with tempfile.TemporaryDirectory() as directory:
-        lab = Lab(Path(directory), *lines, max_attempts=3)
+        lab = Lab(Path(directory), *with_commands(lines), max_attempts=3)
         walk = LongWalk(lab)
         for number, operation in enumerate(operations):
             walk.act(*operation)
@@ -106,6 +142,23 @@ KNOWN = {
         [
             *(("finish", "red", 0, 0), ("claim", "red", 1, 0), ("batch", "red", 2, 0)),
             *(("release", "red", 1, 0), ("reopen", "red", 0, 0)),
+        ],
+    ),
+    "a question, and a checkpoint that nothing proves": (
+        ["1 t", "2 tc"],
+        [("finish", "red", 1, 0), ("claim", "red", 0, 0), ("ask", "red", 0, 0)],
+    ),
+    "a checkpoint that nothing proves, and that a person accepts": (
+        ["1 t", "2 tc"],
+        [("force", "red", 1, 0), ("accept", "red", 1, 0)],
+    ),
+    "more than three things that wait, two of them for one reason": (
+        ["1 t", "2 tc", "3 t", "4 t", "5 t"],
+        [
+            *(("claim", "red", 0, 2), ("fail", "red", 0, 1), ("claim", "red", 2, 2)),
+            *(("wait", "red", 0, 2), ("fail", "red", 2, 1), ("claim", "red", 3, 2)),
+            *(("fail", "red", 3, 0), ("claim", "red", 3, 2), ("release", "red", 3, 2)),
+            *(("claim", "red", 4, 2), ("ask", "red", 4, 0), ("finish", "blue", 1, 0)),
         ],
     ),
 }
@@ -196,6 +249,18 @@ def _forgetful(tx, *, done: int = 0, **by: int):
     return _COUNT(tx, **by)
 
 
+def _one_less(found):
+    return lambda *facts: found(*facts)[1:]
+
+
+def _page_without(wrong: dict, draw=state_review._Page._parked_steps):
+    def drawn(self) -> None:
+        self.each = {**self.each, **wrong}
+        draw(self)
+
+    return drawn
+
+
 _STAND, _CLAIM, _COUNT, _PROGRESS = plan.stand, views._claim, record.count, plan._progress
 
 _SPENT = views._Picture._spent
@@ -281,6 +346,26 @@ FAULTS = {
     "the table counts from zero": (
         *(tables, "_row"),
         lambda step, row=tables._row: (*row(step)[:2], str(step["attempts"] - 1), *row(step)[3:]),
+    ),
+    "review forgets an item": (reviews, "_deferred_rows", _one_less(reviews._deferred_rows)),
+    "review takes every checkpoint for proven": (reviews, "_is_unproven", lambda item: False),
+    "review takes every question for answered": (reviews, "_asked_in", lambda said: None),
+    "review draws a thing less": (state_review, "_waiting", _one_less(state_review._waiting)),
+    "review counts from zero": (
+        *(state_review, "many"),
+        lambda count, *words: f"{count - 1} {words[-1]}",
+    ),
+    "a page of review leaves out steps with the same cause": (
+        *(state_review._Page, "_parked_steps"),
+        _page_without({"same_cause": []}),
+    ),
+    "a page of review counts one attempt": (
+        *(state_review._Page, "_parked_steps"),
+        _page_without({"attempts": 1}),
+    ),
+    "a page of review tells the wrong time": (
+        *(state_review._Page, "_since"),
+        lambda self, at: f"{local(at)} (0s ago)",
     ),
 }
 

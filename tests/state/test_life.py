@@ -334,5 +334,5 @@ def test_what_the_last_attempt_failed_of_is_part_of_why_a_step_is_parked(lab):
     lab = lab("1 t")
     lab.claim("red", max_attempts=1)
     lab.release("step-1", failure="the coder failed: no such program")
-    said = "1 claims without progress; the last attempt failed: the coder failed: no such program"
+    said = "1 claim without progress; the last attempt failed: the coder failed: no such program"
     assert lab.row("step-1")["park_reason"] == said

@@ -1,5 +1,6 @@
 """What waits for a person: who sees it, who may judge it, and what comes of it."""
 
+import json
 import os
 import shlex
 import subprocess
@@ -58,6 +59,7 @@ def test_deferred_items_are_listed_with_who_deferred_them_when_and_why(lab):
             "parent_anchor": None,
             "evidence": None,
             "commit": None,
+            "built_on": [],
         }
     ]
 
@@ -117,6 +119,7 @@ def test_parked_steps_are_listed_with_what_the_last_attempt_left(lab):
         "cause": "N claims without progress",
         "salvage_ref": None,
         "last_failure": None,
+        "failed_checkpoints": [],
     }
     assert (last["number"], last["worktree"], last["outcome"]) == (2, "blue", "released")
     assert [left["summary"] for left in last["left"]] == ["a escalation", "a recovery", "a note"]
@@ -286,6 +289,16 @@ def test_the_event_keeps_why_it_had_been_deferred(lab):
     assert (event["kind"], event["actor"]) == ("review_accepted", "Ada")
     assert '"judged": [["step-1", "task", 0, "needs eyes"]]' in event["detail"]
     assert lab.item("step-1", "t0")["reason"] == "accepted by Ada"
+
+
+def test_the_event_of_an_accepted_checkpoint_that_was_completed_names_no_changed_item(lab):
+    lab = lab("1 c | `make check` passes")
+    lab.finish("step-1")
+    lab.accept("step-1")
+    (event,) = lab.rows("select * from events where kind = 'review_accepted'")
+    detail = json.loads(event["detail"])
+    assert (detail["items"], len(detail["judged"])) == ([], 1)
+    assert lab.item("step-1", "c0")["reason"] == "accepted by Ada"
 
 
 def test_accepting_changes_no_status_of_step_or_plan(lab):
@@ -981,3 +994,43 @@ def test_the_page_of_a_parked_step_has_what_its_checkpoint_printed(desk, tugcode
     assert "`echo three; false` failed; the end of its output:\n                three\n" in (
         desk.text("review").out
     )
+
+
+def test_the_picture_of_why_has_what_a_failed_checkpoint_printed(desk, tugcode):
+    desk = desk("1 c | `echo three; false` passes", "1.1 c | `echo four; false` passes")
+    desk.ok("claim", "work")
+    for step in ("step-1", "step-1-1"):
+        assert tugcode("-C", desk.red, "verify", "work", step, "--yes").status == 1
+    data = desk.ok("why", "work", "step-1")
+    printed = [(each["step_anchor"], each["output_tail"]) for each in data["failed_checkpoints"]]
+    assert printed == [("step-1", "three"), ("step-1-1", "four")]
+    told = "  `echo three; false` failed (checkpoint 0 of step-1); the end of its output:\n"
+    assert f"{told}    three\n" in desk.text("why", "work", "step-1").out
+    below = desk.ok("why", "work", "step-1-1")["failed_checkpoints"]
+    assert [each["step_anchor"] for each in below] == ["step-1-1"]
+    desk.ok("complete", "work", "step-1", "--force", "enough")
+    assert "four" not in desk.text("why", "work", "step-1").out
+
+
+def test_a_step_that_others_were_built_on_is_sent_back_by_the_command_that_works(desk):
+    desk = desk("1 t", "1.1 t", "2 t < 1.1", "3 t < 1", "4 t < 1")
+    desk.ok("claim", "work")
+    desk.ok("update", "work", "step-1-1", "--task", "0", "deferred", "--reason", "later")
+    desk.ok("update", "work", "step-1", "--task", "0", "completed")
+    desk.ok("complete", "work", "step-1")
+    (item,) = desk.ok("review", "work")["deferred_items"]
+    assert (item["built_on"], "--reject" in item["reject_command"]) == ([], True)
+    for step in ("step-2", "step-3"):
+        desk.ok("claim", "work", "--step", step, "--also")
+    desk.ok("complete", "work", "step-2", "--force", "enough")
+    (item,) = desk.ok("review", "work")["deferred_items"]
+    assert item["built_on"] == ["step-2", "step-3"]
+    words = shlex.split(item["reject_command"])
+    assert words == ["tugcode", "reopen", "work", "step-1", "--force", "--reason", "WHY"]
+    text = desk.text("review", "work").out
+    assert item["reject_command"] in text
+    assert "built on it, and left alone: step-2, step-3\n" in text
+    assert "--reject" not in text
+    refused = ("review", "work", "--reject", "--step", "step-1-1", "--note", "no")
+    assert desk.json(*refused).codes == ["E053"]
+    assert desk.ok(*words[1:])["dependents"] == ["step-2", "step-3"]

@@ -328,7 +328,7 @@ def test_a_step_with_much_to_say_says_it_below(desk, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     out = desk.text("stats").out.splitlines()
     said = " ".join(" ".join(out[-2:]).split())
-    assert said.endswith("12 recoveries, 12 escalations, 123456789 tokens, $1.23")
+    assert said.endswith("12 recoveries, 12 escalations, 123,456,789 tokens, $1.23")
     assert max(map(len, out)) <= 80
 
 

@@ -37,11 +37,15 @@ def show_text(truth: Truth, text: str, *, every_item: bool) -> None:
     done, total = standings.pop("done", 0), len(truth.tops)
     assert (seen.done, seen.total, seen.percent) == (done, total, percent(done, total))
     assert (seen.cells["█"] > 0, seen.cells["░"] > 0) == (done > 0, done < total)
+    asking = len(truth.asking())
+    standings += Counter({"asking you": asking})
+    standings -= Counter({"at work": asking})
     assert (seen.stands, seen.deferred) == (standings, truth.of_all("deferred"))
     assert [each for each in seen.steps if each in truth.tops] == truth.tops
     for anchor, counted in seen.steps.items():
         if anchor in truth.tops:
-            assert counted.sign == truth.sign(anchor), anchor
+            sign = "asking you" if truth.asks(anchor) else truth.sign(anchor)
+            assert counted.sign == sign, anchor
             _waiting(truth, anchor, counted)
         else:
             is_done = truth.rows[anchor]["status"] == "completed"
@@ -124,14 +128,30 @@ def status_text(truth: Truth, text: str) -> None:
     lost = sum(truth.standing(top) != "parked" for top in truth.stale())
     assert (seen.plans, seen.at_work, seen.stale) == (1, standings["at work"], lost)
     assert (seen.done, seen.total, seen.percent) == (done, total, percent(done, total))
-    rows = {"at work": standings["at work"], "stale": lost, "parked": standings["parked"]}
+    asking = len(truth.asking())
+    rows = {"at work": standings["at work"] - asking, "asking you": asking}
+    rows |= {"stale": lost, "parked": standings["parked"]}
     assert seen.rows == _filled(rows)
     named = {word: standings[word] for word in ("ready", "waiting")}
     deferred = truth.of_all("deferred")
     assert (seen.stands, seen.deferred) == (_filled(named), deferred)
-    waiting = {"deferred": deferred, "parked": standings["parked"]}
+    waiting = {"deferred": deferred, "parked": standings["parked"], "question": asking}
     # What was put away needs nobody.
     assert seen.waiting == _filled({} if truth.archived else waiting)
+
+
+def review_data(truth: Truth, data: dict) -> None:
+    """What waits for a person is what the rows say, also of an archived plan that is named."""
+    parked = [top for top in truth.tops if truth.standing(top) == "parked"]
+    assert [step["step_anchor"] for step in data["parked_steps"]] == parked
+    assert [each["step_anchor"] for each in data["questions"]] == truth.asking()
+    assert (data["deferred_count"], data["unproven_count"], data["parked_count"]) == (
+        truth.of_all("deferred"),
+        truth.unproven(),
+        len(parked),
+    )
+    for step in data["parked_steps"]:
+        assert step["attempts"] == truth.rows[step["step_anchor"]]["attempt"]
 
 
 def stats_data(truth: Truth, plan: dict) -> None:

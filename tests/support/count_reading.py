@@ -8,7 +8,7 @@ SIGNS = {
     "✓": "done",
     "~": "deferred",
     "→": "at work",
-    "?": "at work",
+    "?": "asking you",
     "!": "stale",
     "‖": "parked",
     "○": "ready",
@@ -20,7 +20,7 @@ _BOX = re.compile(r" +\[([ x~])\] (.*)")
 _MORE = re.compile(r" +… (\d+) more \(--checklist\)")
 _HEAD = re.compile(r"([█░]+) (\d+)/(\d+) steps? (\d+)%")
 _STANDS = re.compile(r"(\d+) (at work|asking you|stale|parked|ready|waiting|items? deferred)")
-_WAITING = re.compile(r"(\d+) (deferred|parked) (?:items?|steps?) waits?")
+_WAITING = re.compile(r"(\d+) (?:(deferred|parked) (?:items?|steps?)|(question)s?) waits?")
 _FAR = re.compile(r"(\d+)/(\d+) steps (\d+)%")
 
 
@@ -99,10 +99,11 @@ class Survey:
         self.for_you, self.archived = numbers.get("for you", 0), numbers.get("archived", 0)
         far = _FAR.search(plan)
         self.done, self.total, self.percent = map(int, far.groups()[:3])
-        self.rows = Counter(SIGNS[sign] for sign in re.findall(r"(?m)^  ([→!‖]) \S", plan))
+        self.rows = Counter(SIGNS[sign] for sign in re.findall(r"(?m)^  ([→?!‖]) \S", plan))
         counts = [line for line in plan.split("\n") if re.match(r"  \d+ [a-z]", line)]
         self.stands, self.deferred = _stands(" ".join(counts))
-        self.waiting = {what: int(n) for n, what in _WAITING.findall(flat(rest[-1]))}
+        found = _WAITING.findall(flat(rest[-1]))
+        self.waiting = {what or asked: int(n) for n, what, asked in found}
 
 
 class Table:

@@ -24,6 +24,8 @@ class Truth:
         found = rows("select * from checklist_items")
         #: Step or substep, kind, status.
         self.items = [(item["step_anchor"], item["kind"], item["status"]) for item in found]
+        self._checkpoints = [item for item in found if item["kind"] == "checkpoint"]
+        self._words = rows("select * from step_artifacts order by id")
         self.needs = [(r["step_anchor"], r["depends_on"]) for r in rows("select * from step_deps")]
         self.attempts = rows("select * from attempts")
         (plan,) = rows("select status from plans")
@@ -89,6 +91,27 @@ class Truth:
         if held:
             return "stale"
         return "waiting" if self.is_blocked(anchor) else "ready"
+
+    def asks(self, anchor: str) -> bool:
+        """True if the worker of a step waits for the answer to its question."""
+        if self.standing(anchor) != "at work":
+            return False
+        said = [row for row in self._words if row["step_anchor"] == anchor]
+        last = [row["content"] for row in said if row["kind"] in ("escalation", "note")][-1:]
+        return last == [f'{{"asked_in_attempt": {self.rows[anchor]["attempt"]}}}']
+
+    def asking(self) -> list[str]:
+        return [top for top in self.tops if self.asks(top)]
+
+    def unproven(self) -> int:
+        """Completed checkpoints of done steps that name a command and that nothing proves."""
+        return sum(
+            "`" in item["text"]
+            and item["status"] == self.rows[item["step_anchor"]]["status"] == "completed"
+            and item["evidence"] is None
+            and not (item["reason"] or "").startswith("accepted by ")
+            for item in self._checkpoints
+        )
 
     def sign(self, anchor: str) -> str:
         """The same; of a completed step also whether anything of it was put off."""

@@ -160,9 +160,9 @@ def test_a_step_on_its_last_attempt_is_parked_only_once_that_is_lost_and_told_on
     assert c.findings() == {}
     ended.communicate()
     assert set(c.findings()) == {"parked"}
-    assert c.one("parked")["message"].endswith("is parked: 1 claims without progress")
+    assert c.one("parked")["message"].endswith("is parked: 1 claim without progress")
     status = c._tugcode("-C", c.root, "status").out
-    assert "  ‖ 1  Part 1  waits for you: 1 claims without progress\n" in status
+    assert "  ‖ 1  Part 1  waits for you: 1 claim without progress\n" in status
     assert status.count("Part 1") == 1, status
     assert status.startswith("repo  1 plan · 0 at work · 1 for you\n"), status
 

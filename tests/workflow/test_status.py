@@ -1,9 +1,13 @@
 """`tugcode status`: what is going on here, and what needs a person."""
 
 import os
+import subprocess
 
-from support.state import markdown
+from support.state import KEY, markdown
 from tugtool import state
+from tugtool.state import attempts
+from tugtool.store import open_store
+from tugtool.system import process
 
 
 def test_a_repository_without_plans_says_how_to_begin(repo, tugcode):
@@ -148,3 +152,31 @@ def test_a_lost_database_is_refused_and_not_taken_for_none(desk, tugcode):
     refused = tugcode("-C", desk.red, "status")
     assert refused.status == 1
     assert "tugcode restore" in refused.err
+
+
+def test_after_a_run_that_died_the_command_that_goes_on_comes_before_the_review(desk, tugcode):
+    desk = desk("1 t", "2 t")
+    desk.ok("claim", "work")
+    desk.ok("update", "work", "step-1", "--task", 0, "deferred", "--reason", "eyes")
+    desk.ok("complete", "work", "step-1")
+    with subprocess.Popen(["true"]) as ended:
+        worker = process.process(ended.pid)
+    store = open_store(desk.url)
+    attempts.note_run(store, KEY, "started", process={**worker, "holder_start": "long ago"})
+    expected = [("run_died", "tugcode implement work"), ("deferred", "tugcode review work")]
+    needs = tugcode("-C", desk.red, "status", "--json").data["needs_you"]
+    assert [(need["what"], need["command"]) for need in needs] == expected
+    for shown in (tugcode("-C", desk.red, "status").out, desk.text("show", "work").out):
+        commands = [line.split("  ")[-1] for line in shown.partition("Needs you\n")[2].split("\n")]
+        assert commands[:2] == [command for _, command in expected]
+        assert "The last run died about " in shown
+    # Another worker goes on, or the plan is done: there is nothing to start again.
+    desk.ok("claim", "work")
+    needs = tugcode("-C", desk.red, "status", "--json").data["needs_you"]
+    assert [need["what"] for need in needs] == ["deferred"]
+    assert "tugcode implement" not in desk.text("show", "work").out
+    desk.ok("complete", "work", "step-2", "--force", "enough")
+    needs = tugcode("-C", desk.red, "status", "--json").data["needs_you"]
+    assert [need["what"] for need in needs] == ["deferred"]
+    assert "tugcode implement" not in desk.text("show", "work").out
+    store.close()

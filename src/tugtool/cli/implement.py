@@ -119,8 +119,8 @@ def _budget(data: Mapping[str, Any]) -> str:
     budget, used = data["budget_tokens"], data["tokens"]
     said = ""
     if budget:
-        spent = f"used up: {used}" if used >= budget else f"of which {used} are used"
-        said = f", a budget of {budget} tokens" + (f", {spent}" if used else "")
+        spent = f"used up: {used:,}" if used >= budget else f"of which {used:,} are used"
+        said = f", a budget of {budget:,} tokens" + (f", {spent}" if used else "")
     if data["budget_cost"]:
         said += f", a budget of ${data['budget_cost']:.2f}, ${data['cost']:.2f} of it used"
     return said + (f", until {_local(data['until'])}" if data["until"] else "")
@@ -285,7 +285,7 @@ WORDS: dict[str, Callable[[Event], str]] = {
     "agent_started": lambda e: f"{e['role']} starts{_try(e)}",
     "agent_ended": lambda e: (
         f"{e['role']} is done after {e['seconds']:.1f} s"
-        + (f", {e['tokens']} tokens" if "tokens" in e else "")
+        + (f", {e['tokens']:,} tokens" if "tokens" in e else "")
     ),
     "agent_failed": lambda e: f"{e['role']} failed: {e['reason']}{_again(e)}",
     "cooling_down": lambda e: (

@@ -62,9 +62,8 @@ def _text(data: Next) -> str:
 
 def draw_next(canvas: Canvas, data: Next, here: str) -> None:
     """Draw the directory, the step's text, its checklist, and the work of the last attempt."""
-    where = str(data["worktree_path"])
-    if canvas.bounded:
-        where = _near(where, here)
+    path = str(data["worktree_path"])
+    where = _near(path, here) if canvas.bounded else path
     canvas.write_whole(("bold", f"cd {quoted(_whole(where))}"))
     which = f"{data['anchor']} of {plan_name(data['plan_path'])}, attempt {data['attempt']}:"
     canvas.write(("", f"your step is {_whole(which)}"), hang=2)
@@ -77,7 +76,8 @@ def draw_next(canvas: Canvas, data: Next, here: str) -> None:
     if data["merged"]:
         steps = listing([each["step_anchor"] for each in data["merged"]])
         canvas.write(("", f"merged, because it depends on them: {steps}"), hang=2)
-    _draw_previous(canvas, data["previous_attempt"])
+    if data["previous_attempt"]:
+        _draw_previous(canvas, data["previous_attempt"])
     canvas.write(("", "when it is done: "), ("bold", str(data["next"])), hang=2)
 
 
@@ -92,14 +92,14 @@ def _draw_checklist(canvas: Canvas, checklist: Sequence[Mapping[str, Any]]) -> N
         canvas.write(("", _whole(f"{lead}: {item['text']}{why}")), hang=6)
 
 
-def _draw_previous(canvas: Canvas, before: Mapping[str, Any] | None) -> None:
-    if before is None:
-        return
+def _draw_previous(canvas: Canvas, before: Mapping[str, Any]) -> None:
+    from tugtool.cli.draw import tables  # Only for a step that was tried before.
+
     canvas.write(("you", f"attempt {before['number']} ended: {before['outcome']}"), hang=2)
-    for each in before["artifacts"]:
-        canvas.write(("", _whole(f"  {each['kind']}: {each['summary']}")), hang=4)
-    for command in before["recover"]:
-        canvas.write(("", _whole(f"  to go on with what it left: {command}")), hang=4)
+    said = [f"{each['kind']}: {each['summary']}" for each in before["artifacts"]]
+    said += [f"to go on with what it left: {command}" for command in before["recover"]]
+    for each in (*tables.reopening(before), *said):
+        canvas.write(("", _whole(f"  {each}")), hang=4)
 
 
 def _whole(text: str) -> str:

@@ -85,8 +85,8 @@ def clean(text: str, longest: int = LONGEST) -> str:
 
 
 def lines(texts: Iterable[str]) -> str:
-    """Lines of text, each made safe for a terminal."""
-    return "".join(f"{clean(text)}\n" for text in texts)
+    """Lines of text, each made safe for a terminal, and folded at its width."""
+    return _fit("".join(f"{clean(text)}\n" for text in texts), sys.stdout)
 
 
 def answer(
@@ -100,7 +100,7 @@ def answer(
 
     def words() -> str:
         print_issues(issues)
-        return clean(text) + "\n" if isinstance(text, str) else text()
+        return lines([text]) if isinstance(text, str) else text()
 
     return Answer(data, words, issues=issues, after=after)
 
@@ -108,8 +108,8 @@ def answer(
 def print_issues(issues: Sequence[Mapping[str, object]]) -> None:
     """Print issues on standard error."""
     for issue in issues:
-        lines = [clean(line) for line in str(issue["message"]).split("\n")]
-        mention(f"tugcode: {issue['code']}: " + "\n  ".join(lines) + "\n")
+        said = f"tugcode: {issue['code']}: {_block(str(issue['message']))}\n"
+        mention(_fit(said, sys.stderr))
 
 
 def say(text: str) -> bool:
@@ -150,12 +150,7 @@ def complain(error: TugError) -> None:
     """A refusal, on standard error."""
     said = f"tugcode: {error.code}: {_block(error.message)}\n"
     said += f"  next: {_block(error.hint)}\n" if error.hint else ""
-    text = "".join([*map(finding, error.issues()[:-1]), said])
-    if on_terminal(sys.stderr):
-        from tugtool.cli.draw import screen
-
-        text = screen.folded(text, sys.stderr)
-    mention(text)
+    mention(_fit("".join([*map(finding, error.issues()[:-1]), said]), sys.stderr))
 
 
 def mention(text: str) -> None:
@@ -165,6 +160,15 @@ def mention(text: str) -> None:
     except errors.Unwritable:
         # The exit status still says it. Silence Python's own error at exit.
         _silence(sys.stderr)
+
+
+def _fit(text: str, stream: TextIO) -> str:
+    """The text, folded between words if the stream is a terminal."""
+    if not on_terminal(stream):
+        return text
+    from tugtool.cli.draw import screen
+
+    return screen.folded(text, stream)
 
 
 def _block(text: str) -> str:
@@ -240,8 +244,3 @@ def short_name(worktree: str, root: str) -> str:
         return os.path.basename(worktree)
     near = os.path.relpath(worktree, root) if root else worktree
     return worktree if near.startswith("../..") else near
-
-
-def shortened(text: str, root: str) -> str:
-    """A sentence with short names for the worktrees of this repository."""
-    return text.replace(f"{root}/.tugtree/", "").replace(f"{root}/", "")

@@ -45,6 +45,9 @@ def list_plans(call: Call) -> Answer:
     def text() -> str:
         from tugtool.cli.draw import canvas, tables
 
+        # A plan that cannot be read has its reason in its row.
+        told = {row["plan_path"] for row in data["plans"] if row["error"]}
+        output.print_issues([each for each in issues if each.get("file") not in told])
         return canvas.drawn(tables.draw_plans, data)
 
     return Answer(data, text, issues=issues)
@@ -138,8 +141,9 @@ tugcode validate --json  # for a program: every finding with its line""",
         "list",
         list_plans,
         """\
-Shows each plan with its slug, title, status, and numbers of steps and checklist items. An
-unreadable plan is listed with the reason.""",
+Shows each plan with its slug, title, status, and numbers of steps and checklist items. The status
+is that of its execution (active, paused, done, merged or archived), or the Status that its text
+names. An unreadable plan is listed with the reason.""",
         (_MAX_BYTES,),
         examples="""\
 tugcode list  # all plans

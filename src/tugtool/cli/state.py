@@ -98,8 +98,12 @@ def claim_text(data: StateClaim) -> str:
 
 
 def claim_notes(data: StateClaim) -> list[str]:
-    """The missing commits of dependencies, and the work that the last attempt left."""
+    """Why a person reopened it, missing commits of dependencies, and what the last attempt left."""
     lines = []
+    if data["previous_attempt"]:
+        from tugtool.cli.draw.tables import reopening
+
+        lines += [f"it was {each}" for each in reopening(data["previous_attempt"])]
     if data["missing_commits"]:
         steps = listing([each["step_anchor"] for each in data["missing_commits"]])
         lines += [f"it depends on commits that this branch lacks, of {steps}; to bring them in:"]

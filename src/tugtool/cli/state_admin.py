@@ -25,7 +25,7 @@ from tugtool.workflow import workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tugtool.schemas import StateRelease, StateReset, StateRestore
+    from tugtool.schemas import StateRelease, StateReopen, StateReset, StateRestore
     from tugtool.workflow.records import RecordedPlan
 
 
@@ -122,7 +122,18 @@ def state_reopen(call: Call) -> Answer:
         force=call.flag("force"),
         actor=space.owner,
     )
-    return answer(data, f"reopened {data['anchor']}")
+    return answer(data, lambda: _reopened(data))
+
+
+def _reopened(data: StateReopen) -> str:
+    lines = [f"reopened {data['anchor']}; the next worker is told the reason"]
+    if data["was_commit"]:
+        lines += [
+            f"its commit {data['was_commit'][:12]} stays on its branch, and is merged with it"
+        ]
+    if data["dependents"]:
+        lines += [f"built on it, and left alone: {errors.listing(data['dependents'])}"]
+    return output.lines([*lines, f"next: tugcode implement {plan_argument(data['plan_path'])}"])
 
 
 def state_pause(call: Call) -> Answer:

@@ -31,7 +31,7 @@ _VERBS = ("accept", "reject", "accept_all", "retry")
 MOST_PAGES = 3
 #: In fewer columns a text is folded, not cut.
 _SHORTEST = 30
-#: Of one commit, so many files are named; of a failed checkpoint, so many lines of output.
+#: Of one commit, so many files are named.
 _MOST_FILES = 6
 _LABEL = 14
 #: List of the answer -> its sign, and the words to count its entries.
@@ -199,11 +199,9 @@ def _waiting(data: Any) -> list[tuple[str, Any]]:
 
 
 def _picture(data: schemas.StateReview, root: str, *, alone: bool) -> str:
-    from tugtool.cli.draw import canvas as canvases
+    from tugtool.cli.draw.canvas import drawn
 
-    canvas = canvases.for_output()
-    draw_review(canvas, data, root, alone=alone)
-    return canvas.text()
+    return drawn(lambda canvas: draw_review(canvas, data, root, alone=alone))
 
 
 def draw_review(canvas: Canvas, data: schemas.StateReview, root: str, *, alone: bool) -> None:
@@ -306,6 +304,8 @@ class _Page:
         self.canvas.write()
         self._command("yes", each["accept_command"])
         self._command("no", each["reject_command"])
+        names = ", ".join(each["built_on"])
+        self._field("", names and f"built on it, and left alone: {names}")
 
     def _deferred_items(self) -> None:
         each = self.each
@@ -332,9 +332,9 @@ class _Page:
         for left in last["left"]:
             if left["summary"] not in each["reason"]:
                 self._field(left["kind"], left["summary"])
-        for failed in each.get("failed_checkpoints", ()):
+        for failed in each["failed_checkpoints"]:
             self._field("checkpoint", f"`{failed['command']}` failed; the end of its output:")
-            for line in failed["output_tail"].strip("\n").splitlines()[-_MOST_FILES:]:
+            for line in self.canvas.last_lines(failed["output_tail"]):
                 self._field(" ", f"  {line}")
         if each["salvage_ref"]:
             name = each["salvage_ref"].removeprefix("refs/tug/salvage/")
@@ -396,10 +396,10 @@ class _Page:
         if stat is None:
             return
         files = stat["files"]
-        total = f"{many(len(files), 'file')}, +{stat['insertions']} -{stat['deletions']}"
+        total = f"{many(len(files), 'file')}, +{stat['insertions']}/-{stat['deletions']}"
         self._field("", f"{total}: git show {commit[:10]}")
         for file in files[:_MOST_FILES]:
-            size = f"+{file['insertions']} -{file['deletions']}"
+            size = f"+{file['insertions']}/-{file['deletions']}"
             size = "binary" if file["insertions"] is None else size
             self._field("", f"  {file['path']}  {size}")
         if len(files) > _MOST_FILES:

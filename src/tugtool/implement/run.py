@@ -304,7 +304,7 @@ class Run:
         """Return which budget is used up; empty if none is."""
         terms, plan = self.terms, self.plan
         if terms.budget_tokens and state.spent_tokens(store, plan) >= terms.budget_tokens:
-            return f"the budget of {terms.budget_tokens} tokens is used up"
+            return f"the budget of {terms.budget_tokens:,} tokens is used up"
         most = round(terms.budget_cost * 1_000_000)
         if most and state.spent_microdollars(store, plan) >= most:
             return f"the budget of ${terms.budget_cost:.2f} is used up"

@@ -13,7 +13,7 @@ from tugtool.implement import agent, checkpoints, conflicts, recovery
 from tugtool.implement.agent import Unusable
 from tugtool.implement.enforcement import tell_left_out
 from tugtool.implement.run import Escalation, Failed, Lost, Parked, Question, Stopped
-from tugtool.state import reviews, views
+from tugtool.state import attempts, views
 from tugtool.state.attempts import Note
 from tugtool.system import crash, text
 from tugtool.workflow import commit
@@ -169,7 +169,7 @@ def _escalate(work: Attempt, escalation: Escalation | OSError) -> None:
     reason = str(escalation)
     facts = escalation.facts if isinstance(escalation, Escalation) else {}
     work.tell("escalated", reason=reason, **facts)
-    asked = {} if work.run.terms.unattended else {reviews.ASKED: work.attempt}
+    asked = {} if work.run.terms.unattended else {attempts.ASKED: work.attempt}
     try:
         work.leave_note("escalation", reason, text.encode({**facts, **asked}))
     except DatabaseError:
@@ -248,7 +248,7 @@ class _Review:
             self._code(number)
             self._review(number)
             said = agent.in_short(self.verdict)
-            asked = f"the reviewer asked for changes {number} times"
+            asked = f"the reviewer asked for changes {text.many(number, 'time')}"
             self.findings = self.verdict
             if self.verdict["recommendation"] == "APPROVE":
                 self.proof = checkpoints.prove(self.work)
@@ -256,7 +256,7 @@ class _Review:
                     self.first = number
                     return
                 self.findings, said = self.proof.findings(), self.proof.in_short()
-                asked = f"commands of checkpoints still fail after {number} rounds"
+                asked = f"commands of checkpoints still fail after {text.many(number, 'round')}"
             if self.verdict["recommendation"] == "ESCALATE":
                 raise Escalation(f"the reviewer asks for a person: {said}", round=number)
             self.work.tell("revise", round=number, reason=said)

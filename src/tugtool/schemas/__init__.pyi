@@ -520,6 +520,7 @@ class ListPlan(TypedDict):
 
     plan_path: str
     slug: str
+    state: Literal["active", "paused", "done", "merged", "archived"] | None
     title: str | None
     status: str | None
     counts: ListPlanCounts | None
@@ -603,6 +604,13 @@ class NextMergedItem(TypedDict):
     worktree: str | None
     branch: str | None
 
+class NextPreviousAttemptReopened(TypedDict):
+    """The last time that a person sent the completed step back."""
+
+    at: str
+    by: str | None
+    reason: str
+
 class NextPreviousAttemptCompletedItem(TypedDict):
     """An item."""
 
@@ -626,6 +634,7 @@ class NextPreviousAttempt(TypedDict):
     outcome: Literal["completed", "released", "reset", "expired", "superseded", "dead", "failed"]
     claimed_at: str
     ended_at: str
+    reopened: NextPreviousAttemptReopened | None
     branch: str | None
     commits_ahead: int | None
     salvage_ref: str | None
@@ -1116,6 +1125,8 @@ class StateClaimSubstep(TypedDict):
 
 StateClaimMissingCommit = NextMergedItem
 
+StateClaimPreviousAttemptReopened = NextPreviousAttemptReopened
+
 StateClaimPreviousAttemptCompletedItem = NextPreviousAttemptCompletedItem
 
 StateClaimPreviousAttemptArtifact = NextPreviousAttemptArtifact
@@ -1529,6 +1540,7 @@ class StateReviewDeferredItem(TypedDict):
     parent_anchor: str | None
     evidence: StateReviewDeferredItemEvidence | None
     commit: str | None
+    built_on: list[str]
     commit_title: NotRequired[str | None]
     diffstat: NotRequired[StateReviewDeferredItemDiffstat | None]
     accept_command: NotRequired[str]
@@ -1592,7 +1604,7 @@ class StateReviewParkedStep(TypedDict):
     retry_command: NotRequired[str]
     show_command: NotRequired[str]
     transcript_command: NotRequired[str | None]
-    failed_checkpoints: NotRequired[list[StateReviewParkedStepFailedCheckpoint]]
+    failed_checkpoints: list[StateReviewParkedStepFailedCheckpoint]
 
 class StateReviewQuestion(TypedDict):
     """A question."""
@@ -1682,6 +1694,7 @@ class StateReviewUnprovenItem(TypedDict):
     parent_anchor: str | None
     evidence: StateReviewUnprovenItemEvidence | None
     commit: str | None
+    built_on: list[str]
     commit_title: NotRequired[str | None]
     diffstat: NotRequired[StateReviewDeferredItemDiffstat | None]
     accept_command: NotRequired[str]
@@ -2024,12 +2037,7 @@ class StateVerify(TypedDict):
     lease_expires_at: str | None
     artifact_id: int | None
 
-class StateWhyReopened(TypedDict):
-    """The last time that it was reopened."""
-
-    at: str
-    by: str | None
-    reason: str | None
+StateWhyReopened = NextPreviousAttemptReopened
 
 class StateWhyWaitingForItem(TypedDict):
     """One of them."""
@@ -2067,6 +2075,8 @@ class StateWhyRootCause(TypedDict):
 
 StateWhyLastFailure = StateReviewParkedStepLastFailure
 
+StateWhyFailedCheckpoint = StateReviewParkedStepFailedCheckpoint
+
 class StateWhy(TypedDict):
     """The situation of a step, and what would free it."""
 
@@ -2096,7 +2106,7 @@ class StateWhy(TypedDict):
     forced: str | None
     claimable: bool
     drift: bool
-    reopened: StateWhyReopened | None
+    reopened: NextPreviousAttemptReopened | None
     plan_status: Literal["active", "done", "archived"]
     paused_at: str | None
     paused_by: str | None
@@ -2105,6 +2115,7 @@ class StateWhy(TypedDict):
     sentences: list[str]
     frees: list[str]
     last_failure: StateReviewParkedStepLastFailure | None
+    failed_checkpoints: list[StateReviewParkedStepFailedCheckpoint]
     transcripts: list[str]
 
 class StatusPlanSteps(TypedDict):
@@ -2213,6 +2224,7 @@ class StatusNeedsYouItem(TypedDict):
 
     plan_path: str
     what: Literal[
+        "run_died",
         "deferred",
         "parked",
         "question",

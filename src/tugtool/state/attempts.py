@@ -1,4 +1,4 @@
-"""The traces of attempts: notes, their agents' usage, and refs of uncommitted work."""
+"""The traces of attempts: notes, questions, failures, usage, and refs of uncommitted work."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from tugtool import schemas
     from tugtool.store import Row, Store, Transaction
 
 
 #: A limit, so that no sum of reported numbers is too large for a column.
 MOST = 1 << 53
+
+
+#: The field of an escalation's content with the attempt whose worker waits for the answer.
+ASKED = "asked_in_attempt"
 
 
 class Note:
@@ -125,6 +130,111 @@ def died(store: Store, plan: str | None) -> list[dict[str, Any]]:
         for each, how in found
         if how["last_run"] and how["last_run"]["status"] == "died" and not how["run_since"]
     ]
+
+
+def question(tx: Transaction, held: Row, lost: str | None) -> schemas.StateReviewQuestion | None:
+    """The question that the worker of a step waits on, if any."""
+    plan, anchor, attempt = held["plan_path"], held["anchor"], held["attempt"]
+    said = tx.first(sql_views.LAST_WORD, plan=plan, anchor=anchor) if lost is None else None
+    if said is None or _asked_in(said) != attempt:
+        return None
+    return {
+        "plan_path": plan,
+        "step_anchor": anchor,
+        "step_title": held["title"],
+        "reason": said["summary"],
+        "asked_at": said["recorded_at"],
+        "claimed_by": held["claimed_by"],
+        "attempt": attempt,
+    }
+
+
+def _asked_in(said: Row) -> object:
+    """The attempt in which a worker asked the artifact's question; None if it is not a question."""
+    import json
+
+    try:
+        content = json.loads(said["content"] or "null")
+    except ValueError:
+        return None
+    return content.get(ASKED) if isinstance(content, dict) else None
+
+
+def last_failure(tx: Transaction, plan: str, anchor: str) -> schemas.StateWhyLastFailure | None:
+    """The last failed attempt at a step, and its reason."""
+    row = tx.first(sql_views.LAST_FAILURE, plan=plan, anchor=anchor)
+    if row is None:
+        return None
+    import json
+
+    reason = json.loads(row["detail"])["failed"]
+    return {"attempt": row["attempt"], "at": row["at"], "reason": reason}
+
+
+#: Older refs are listed only by `worktree salvage list`.
+MOST_REFS = 20
+
+
+def left_behind(tx: Transaction, anchor: str, attempt: Row) -> schemas.StateClaimPreviousAttempt:
+    """Return the record of the last attempt; facts that only git has are None."""
+    members = [anchor, *record.substeps(tx, anchor)]
+    saved = tx.all(sql_git.SALVAGES, anchor=anchor)
+    return {
+        "number": attempt["number"],
+        "worktree": attempt["worktree"],
+        "outcome": attempt["outcome"],
+        "claimed_at": attempt["claimed_at"],
+        "ended_at": attempt["ended_at"],
+        "reopened": reopened(tx, anchor),
+        "branch": None,
+        "commits_ahead": None,
+        "salvage_ref": attempt["salvage_ref"],
+        # Later workers may not have used it.
+        "salvage_refs": [row["salvage_ref"] for row in saved[:MOST_REFS]],
+        "recover": [],
+        "completed_items": [
+            {"step_anchor": member, "kind": item["kind"], "ordinal": item["ordinal"]}
+            for member in members
+            for item in tx.all(sql.ITEMS, anchor=member)
+            if item["status"] == "completed"
+        ],
+        "artifacts": [
+            {
+                "step_anchor": member,
+                "artifact_id": row["id"],
+                "kind": row["kind"],
+                "summary": row["summary"],
+            }
+            for member in members
+            for row in tx.all(sql.ARTIFACTS, anchor=member)
+        ],
+    }
+
+
+def reopened(tx: Transaction, anchor: str) -> schemas.StateWhyReopened | None:
+    """Return when a step was last sent back, by which person and for what reason."""
+    event = tx.first(sql_views.LAST_REOPENED, anchor=anchor)
+    if event is None:
+        return None
+    import json
+
+    reason = json.loads(event["detail"])["reason"]
+    return {"at": event["at"], "by": event["actor"], "reason": reason}
+
+
+def failed_checkpoints(tx: Transaction, plan: str, anchor: str) -> list[Any]:
+    """Return the checkpoints of a step and its substeps whose last run failed."""
+    from tugtool.state import completion
+
+    below = tx.all(sql.SUBSTEPS, plan=plan, anchor=anchor)
+    members = [anchor, *(row["anchor"] for row in below)]
+    failed = []
+    for item in (row for each in members for row in tx.all(sql.ITEMS, plan=plan, anchor=each)):
+        evidence = completion.read_evidence(item["evidence"])
+        if evidence is not None and evidence["commands"] and not evidence["passed"]:
+            ran = {name: evidence["commands"][-1][name] for name in ("command", "output_tail")}
+            failed.append({**record.columns(item, "step_anchor kind ordinal text"), **ran})
+    return failed
 
 
 def spent_tokens(store: Store, plan: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tugtool import errors
 from tugtool.state import record
 from tugtool.store import sql
+from tugtool.system.text import many
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -298,7 +299,7 @@ def _open_attempt(tx: Transaction, step: dict[str, Any], request: Request, *, be
         attempt=step["attempt"],
         claims=claims,
         parked_at=tx.now if parks else "",
-        reason=f"{request.max_attempts} claims without progress" if parks else "",
+        reason=f"{many(request.max_attempts, 'claim')} without progress" if parks else "",
     )
     _add_attempt(tx, step, request)
     return parks
@@ -375,7 +376,11 @@ def _previous(tx: Transaction, step: Row) -> StateClaimPreviousAttempt | None:
     if step["attempt"] == 1:
         return None
     last = tx.first(sql.ATTEMPT_BEFORE, anchor=step["anchor"], number=step["attempt"])
-    return None if last is None else left_behind(tx, step["anchor"], last)
+    if last is None:
+        return None
+    from tugtool.state import attempts  # Claims of fresh steps need not load it.
+
+    return attempts.left_behind(tx, step["anchor"], last)
 
 
 def _nothing(tx: Transaction, row: Row, reason: Reason) -> Claim:
@@ -404,45 +409,4 @@ def _nothing(tx: Transaction, row: Row, reason: Reason) -> Claim:
         "lists_capped": any(
             len(names) > MOST_LISTED for names in (blocked, parked, held, *waits.values())
         ),
-    }
-
-
-#: Older refs are listed only by `worktree salvage list`.
-MOST_REFS = 20
-
-
-def left_behind(tx: Transaction, anchor: str, attempt: Row) -> StateClaimPreviousAttempt:
-    """Return the record of the last attempt; facts that only git has are None."""
-    from tugtool.store.sql import git as sql_git  # Claims of fresh steps need not load it.
-
-    members = [anchor, *record.substeps(tx, anchor)]
-    saved = tx.all(sql_git.SALVAGES, anchor=anchor)
-    return {
-        "number": attempt["number"],
-        "worktree": attempt["worktree"],
-        "outcome": attempt["outcome"],
-        "claimed_at": attempt["claimed_at"],
-        "ended_at": attempt["ended_at"],
-        "branch": None,
-        "commits_ahead": None,
-        "salvage_ref": attempt["salvage_ref"],
-        # Later workers may not have used it.
-        "salvage_refs": [row["salvage_ref"] for row in saved[:MOST_REFS]],
-        "recover": [],
-        "completed_items": [
-            {"step_anchor": member, "kind": item["kind"], "ordinal": item["ordinal"]}
-            for member in members
-            for item in tx.all(sql.ITEMS, anchor=member)
-            if item["status"] == "completed"
-        ],
-        "artifacts": [
-            {
-                "step_anchor": member,
-                "artifact_id": row["id"],
-                "kind": row["kind"],
-                "summary": row["summary"],
-            }
-            for member in members
-            for row in tx.all(sql.ARTIFACTS, anchor=member)
-        ],
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tugtool.errors import listing, plan_argument, quoted
-from tugtool.state import record, reviews
+from tugtool.state import attempts, record
 from tugtool.store import sql
 from tugtool.store.sql import views as sql_views
 from tugtool.system import clock
@@ -270,8 +270,9 @@ def _facts(
         "forced": row["complete_reason"],
         "claimable": scene.is_claimable(anchor) and not drift,
         "drift": drift,
-        "reopened": _reopened(tx, row),
-        "last_failure": reviews.last_failure(tx, tx.plan, top["anchor"]),
+        "reopened": attempts.reopened(tx, top["anchor"]),
+        "last_failure": attempts.last_failure(tx, tx.plan, top["anchor"]),
+        "failed_checkpoints": attempts.failed_checkpoints(tx, tx.plan, anchor),
         "plan_status": scene.plan["status"],
         "paused_at": scene.plan["paused_at"],
         "paused_by": _paused_by(tx, scene.plan),
@@ -289,17 +290,6 @@ def _paused_by(tx: Transaction, plan: Row) -> str | None:
         return None
     event = tx.first(sql_views.LAST_PAUSE)
     return event["actor"] if event is not None else None
-
-
-def _reopened(tx: Transaction, row: Row) -> schemas.StateWhyReopened | None:
-    """Return when the step was last sent back, and why."""
-    event = tx.first(sql_views.LAST_REOPENED, anchor=row["parent_anchor"] or row["anchor"])
-    if event is None:
-        return None
-    import json
-
-    reason = json.loads(event["detail"])["reason"]
-    return {"at": event["at"], "by": event["actor"], "reason": reason}
 
 
 class _Scene:

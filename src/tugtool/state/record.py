@@ -114,21 +114,21 @@ def open_items(tx: Transaction, members: Iterable[Row]) -> list[Row]:
 
 def close_items(tx: Transaction, closed: Iterable[Row], reason: str | None) -> Changes:
     """Complete items for a reason; they keep their evidence."""
-    return [_set_item(tx, item, "completed", reason, item["evidence"]) for item in closed]
+    return [each for item in closed for each in _set_item(tx, item, "completed", reason)]
 
 
 def reopen_items(tx: Transaction, reopened: Iterable[Row]) -> Changes:
     """Open items again, without their reason and evidence."""
-    return [_set_item(tx, item, "open", None, None) for item in reopened]
+    return [each for item in reopened for each in _set_item(tx, item, "open", None)]
 
 
-def _set_item(
-    tx: Transaction, item: Row, status: str, reason: str | None, evidence: str | None
-) -> list[object]:
+def _set_item(tx: Transaction, item: Row, status: str, reason: str | None) -> Changes:
+    """Set status and reason; return the change, or nothing if the item had this status."""
     anchor, kind, ordinal = item["step_anchor"], item["kind"], item["ordinal"]
     key = {"anchor": anchor, "kind": kind, "ordinal": ordinal}
+    evidence = item["evidence"] if status == "completed" else None
     tx.run(sql.SET_ITEM, **key, status=status, reason=reason, evidence=evidence)
-    return [anchor, kind, ordinal, status]
+    return [] if item["status"] == status else [[anchor, kind, ordinal, status]]
 
 
 def reopen_unfinished(tx: Transaction, row: Row, *statuses: str) -> Changes:

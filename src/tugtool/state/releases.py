@@ -162,7 +162,7 @@ def send_back(
     tx: Transaction, step: Row, *, reason: str, force: bool, actor: str | None
 ) -> list[str]:
     """Undo a completed step. Return the steps built on it, which only force overrides."""
-    anchor, dependents = step["anchor"], _built_on(tx, step)
+    anchor, dependents = step["anchor"], built_on(tx, tx.plan, step["anchor"])
     if dependents and not force:
         raise errors.NotReady(tx.plan, anchor, dependents=dependents)
     was = {"commit": step["commit_hash"], "completed_by": step["completed_by"]}
@@ -248,15 +248,16 @@ def _unpark(tx: Transaction, step: Row, actor: str | None) -> None:
     record.note(tx, "unpark", anchor=step["anchor"], actor=actor, attempt=step["attempt"])
 
 
-def _built_on(tx: Transaction, step: Row) -> list[str]:
-    """Return claimed or completed steps that depend on this step or its substeps."""
+def built_on(tx: Transaction, plan: str, anchor: str) -> list[str]:
+    """Return claimed or completed steps that depend on this step or its substeps, in order."""
+    below = [row["anchor"] for row in tx.all(sql.SUBSTEPS, plan=plan, anchor=anchor)]
     tops = {
-        row["top"]: None
-        for member in (step["anchor"], *record.substeps(tx, step["anchor"]))
-        for row in tx.all(sql.DEPENDENTS, anchor=member)
-        if row["top"] != step["anchor"] and row["status"] != "pending"
+        row["top"]: int(row["step_index"])
+        for member in (anchor, *below)
+        for row in tx.all(sql.DEPENDENTS, plan=plan, anchor=member)
+        if row["top"] != anchor and row["status"] != "pending"
     }
-    return [*tops]
+    return sorted(tops, key=lambda top: tops[top])
 
 
 def _undo(tx: Transaction, step: Row) -> Changes:

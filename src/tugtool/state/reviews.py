@@ -1,12 +1,10 @@
-"""review, accept, reject; what a stopped run waits for."""
+"""review, accept, reject: everything that waits for a person."""
 
 from __future__ import annotations
 
-import json
-
 from tugtool.errors.state import InvalidEntry
 from tugtool.plan import checkpoints
-from tugtool.state import checklists, completion, proofs, record, releases
+from tugtool.state import attempts, checklists, completion, proofs, record, releases
 from tugtool.store import sql
 from tugtool.store.sql import records as sql_records
 from tugtool.store.sql import views as sql_views
@@ -25,12 +23,8 @@ if TYPE_CHECKING:
     Facts = Mapping[str, Any]
 
 
-#: The field of an escalation's content by which a worker says that it waits for the answer.
-ASKED = "asked_in_attempt"
-
-
 def stale(tx: Transaction) -> dict[tuple[str, str], Lost]:
-    """Every held step, by plan and anchor: why its holder has lost it, None if it has not."""
+    """Every held step by plan and anchor, with the reason why its worker lost it, or None."""
     holders = [row for row in tx.all(sql_views.EVERY_HOLDER) if process.is_gone(row)]
     gone = {(row["plan_path"], row["step_anchor"]) for row in holders}
     return {
@@ -45,40 +39,14 @@ def _held(tx: Transaction) -> list[tuple[tuple[str, str], Row]]:
 
 
 def waiting(tx: Transaction) -> list[Row]:
-    """Parked steps that wait for a person: on its last attempt a step is at work until then."""
+    """Parked steps that wait for a person. A parked step with a live worker does not wait yet."""
     lost = stale(tx)
     rows = tx.all(sql_views.EVERY_PARKED_STEP)
     return [row for row in rows if lost.get((row["plan_path"], row["anchor"]), "") is not None]
 
 
-def question(tx: Transaction, held: Row, lost: Lost) -> schemas.StateReviewQuestion | None:
-    """What the holder of a step waits for a person to say, if it does."""
-    plan, anchor, attempt = held["plan_path"], held["anchor"], held["attempt"]
-    said = tx.first(sql_views.LAST_WORD, plan=plan, anchor=anchor) if lost is None else None
-    if said is None or _asked_in(said) != attempt:
-        return None
-    return {
-        "plan_path": plan,
-        "step_anchor": anchor,
-        "step_title": held["title"],
-        "reason": said["summary"],
-        "asked_at": said["recorded_at"],
-        "claimed_by": held["claimed_by"],
-        "attempt": attempt,
-    }
-
-
-def _asked_in(said: Row) -> object:
-    """The attempt in which a worker asked a person what the artifact says, if it did."""
-    try:
-        content = json.loads(said["content"] or "null")
-    except ValueError:
-        return None
-    return content.get(ASKED) if isinstance(content, dict) else None
-
-
 def cause(parked: Row) -> str:
-    """Why a step is parked, without what differs from step to step: its own name, and numbers."""
+    """The reason why a step is parked, without its own name and without numbers."""
     import re
 
     reason = (parked["park_reason"] or "").replace(parked["anchor"], "STEP")
@@ -86,7 +54,7 @@ def cause(parked: Row) -> str:
 
 
 def claims(store: Store) -> list[tuple[Row, Lost]]:
-    """Every claimed step that does not wait for a person, and why its holder has lost it."""
+    """Every claimed step that does not wait for a person, and why its worker lost it, or None."""
     with store.read() as tx:
         lost = stale(tx)
         parked = {(row["plan_path"], row["anchor"]) for row in waiting(tx)}
@@ -99,20 +67,11 @@ def parked(store: Store) -> list[Row]:
         return waiting(tx)
 
 
-def last_failure(tx: Transaction, plan: str, anchor: str) -> schemas.StateWhyLastFailure | None:
-    """The last attempt at a step that failed, and what of."""
-    row = tx.first(sql_views.LAST_FAILURE, plan=plan, anchor=anchor)
-    if row is None:
-        return None
-    reason = json.loads(row["detail"])["failed"]
-    return {"attempt": row["attempt"], "at": row["at"], "reason": reason}
-
-
-#: What a worker leaves for the person who looks at a step that it could not finish.
+#: The kinds of artifacts in which a worker tells a person why it could not finish a step.
 TELLING = ("escalation", "recovery", "note")
 ACCEPTED = "accepted by "
 _OF_ITEM = "plan_path step_anchor parent_anchor step_title step_status kind ordinal text reason"
-#: An item that was judged, and why it had been deferred.
+#: The columns of a judged item; its reason is why it was deferred.
 _JUDGED = ("step_anchor", "kind", "ordinal", "reason")
 
 
@@ -132,14 +91,14 @@ def review(store: Store, plan: str | None = None) -> schemas.StateReview:
 
 
 def waiting_for_person(tx: Transaction, plans: list[str]) -> schemas.StateReview:
-    """The same, in a transaction that is there."""
+    """Do the same in an open transaction."""
     items = [_deferred(tx, row) for each in plans for row in _deferred_rows(tx, each)]
-    unproven = [_unproven(row) for each in plans for row in unproven_items(tx, each)]
+    unproven = [_unproven(tx, row) for each in plans for row in unproven_items(tx, each)]
     lost = stale(tx)
     parked = [_parked(tx, row, lost) for row in waiting(tx) if row["plan_path"] in plans]
     audits = [said for each in plans if (said := proofs.audit(tx, each)) is not None]
     held = [(row, lost[key]) for key, row in _held(tx) if key[0] in plans]
-    questions = [asked for each in held if (asked := question(tx, *each)) is not None]
+    questions = [asked for each in held if (asked := attempts.question(tx, *each)) is not None]
     return {
         "as_of": tx.now,
         "deferred_items": items,
@@ -154,9 +113,9 @@ def waiting_for_person(tx: Transaction, plans: list[str]) -> schemas.StateReview
 
 
 def unproven_items(tx: Transaction, plan: str) -> list[Row]:
-    """Completed checkpoints of done steps that neither a passing run nor a person has settled.
+    """Completed checkpoints of done steps without a passing run or a person's yes.
 
-    Those of a plan that is merged are no question any more.
+    A merged plan has none: its checkpoints need no decision.
     """
     if tx.one(sql.PLAN, plan=plan)["merged_commit"] is not None:
         return []
@@ -174,7 +133,7 @@ def _is_unproven(item: Row) -> bool:
 
 
 def unsettled(store: Store, plan: str) -> list[Any]:
-    """Every item of a plan that waits for a person, and every checkpoint that is not proven."""
+    """Every item of a plan that waits for a person, and every unproven checkpoint."""
     with store.read(plan) as tx:
         waiting = [(row, "deferred") for row in _deferred_rows(tx, plan)]
         waiting += [(row, "unproven") for row in unproven_items(tx, plan)]
@@ -184,17 +143,22 @@ def unsettled(store: Store, plan: str) -> list[Any]:
         ]
 
 
-def _unproven(row: Row) -> Any:
-    return {**_item(row), "checkpoint_kind": checkpoints.kind_of(row["text"])}
+def _unproven(tx: Transaction, row: Row) -> Any:
+    return {**_item(tx, row), "checkpoint_kind": checkpoints.kind_of(row["text"])}
 
 
-def _item(row: Row) -> Any:
-    """What is said of every item that waits: also its evidence, and the commit of its step."""
+def _item(tx: Transaction, row: Row) -> Any:
+    """The fields of every waiting item: also its evidence, and the commit of its step."""
+    plan, top = row["plan_path"], row["parent_anchor"] or row["step_anchor"]
+    is_done = tx.one(sql.STEP, plan=plan, anchor=top)["status"] == "completed"
+    # A rejection would reopen the step, and these keep it from that.
+    blocking = releases.built_on(tx, plan, top) if is_done else []
     proof = completion.read_evidence(row["evidence"])
     commit = row["commit_hash"]
     if proof is not None and proof["judged"] is None and commit is not None:
         proof["stale"] = proof["commit"] != commit
-    return {**record.columns(row, _OF_ITEM), "evidence": proof, "commit": commit}
+    facts = {"evidence": proof, "commit": commit, "built_on": blocking}
+    return {**record.columns(row, _OF_ITEM), **facts}
 
 
 def accept(
@@ -207,10 +171,10 @@ def accept(
     ordinal: object = None,
     note: str | None = None,
 ) -> schemas.StateReview:
-    """Deferred and unproven items become completed; the step stays what it is. For people.
+    """Complete deferred and unproven items; the status of the step stays. For people.
 
-    One item, or all of the step and its substeps. Accepting again changes nothing: then the note
-    of the answer is None if it is another than the recorded one.
+    Takes one item, or all of the step and its substeps. Accepting again changes nothing; the
+    answer's note is None if it differs from the recorded one.
     """
     by, note = record.storable(by), record.reason(note)
     with store.write(plan) as tx:
@@ -238,9 +202,9 @@ def reject(
     kind: str | None = None,
     ordinal: object = None,
 ) -> schemas.StateReview:
-    """Deferred items have to be done after all, and a completed step with them. For people.
+    """Send deferred items back to be done. For people.
 
-    Items of a step that is not completed are open again; a completed step is reopened.
+    A completed step is reopened; of another step only the items are opened.
     """
     by, note = record.storable(by), record.storable(note)
     with store.write(plan) as tx:
@@ -266,7 +230,7 @@ def accept_all(
 ) -> tuple[list[Any], list[Any]]:
     """Accept the items that a person has seen, in one transaction. For people.
 
-    Returns those that were accepted, and those that do not wait any more as they were listed.
+    Return the accepted items, and those that have changed since the person saw them.
     """
     by, note = record.storable(by), record.reason(note)
     reason = f"{ACCEPTED}{by}" + (f": {note}" if note else "")
@@ -314,7 +278,7 @@ def _deferred(tx: Transaction, row: Row) -> Any:
     when = {"plan": row["plan_path"], "anchor": row["top"], "at": row["deferred_at"]}
     by = tx.first(sql_records.ATTEMPT_AT, **when)
     return {
-        **_item(row),
+        **_item(tx, row),
         "deferred_at": row["deferred_at"],
         "deferred_by": by["worktree"] if by else None,
         "attempt": by["number"] if by else None,
@@ -337,7 +301,8 @@ def _parked(
         "claims_without_progress": row["claims_without_progress"],
         "cause": cause(row),
         "salvage_ref": last["salvage_ref"],
-        "last_failure": last_failure(tx, plan, anchor),
+        "last_failure": attempts.last_failure(tx, plan, anchor),
+        "failed_checkpoints": attempts.failed_checkpoints(tx, plan, anchor),
         "last_attempt": {
             "number": number,
             "worktree": last["worktree"],
@@ -363,7 +328,7 @@ def _left(tx: Transaction, plan: str, anchor: str, since: str) -> list[Any]:
 def _asked_for(
     tx: Transaction, step: Row, kind: str | None, ordinal: object, *, again: bool
 ) -> list[Row]:
-    """The items that are meant and wait; or, `again`, those that were accepted before."""
+    """The waiting items that the caller names; with `again` also those accepted before."""
     if kind is not None:
         item = _one(tx, step["anchor"], kind, ordinal)
         if _waits(item) or (again and _is_accepted(item)):
@@ -396,7 +361,7 @@ def _nothing(step: Row) -> str:
 
 
 def _waits(item: Row) -> bool:
-    """Whether a person may settle an item: also one that is for a person, before it is deferred."""
+    """True if a person may settle the item: one for a person also before it is deferred."""
     for_person = item["kind"] == "checkpoint" and checkpoints.is_for_person(item["text"])
     is_open = item["status"] not in record.CLOSED
     return item["status"] == "deferred" or _is_unproven(item) or (for_person and is_open)
@@ -430,7 +395,7 @@ def _tell(
 
 
 def _leave(tx: Transaction, step: Row, items: list[Row], said: str) -> Any:
-    """A note that the next claim's previous_attempt carries to the next worker."""
+    """Leave a note that the next worker gets in its claim's previous_attempt."""
     names = [f"{item['step_anchor']} {item['kind']} {item['ordinal']}" for item in items]
     texts = [f"{name}: {item['text']}" for name, item in zip(names, items, strict=True)]
     return tx.value(
@@ -443,7 +408,7 @@ def _leave(tx: Transaction, step: Row, items: list[Row], said: str) -> Any:
 
 
 def _revive(tx: Transaction, items: list[Row], *, actor: str) -> None:
-    """A substep is done exactly while nothing of it is open."""
+    """Reopen completed substeps that have an open item again."""
     for anchor in dict.fromkeys(item["step_anchor"] for item in items):
         substep = record.step_row(tx, anchor)
         if substep["parent_anchor"] is not None and substep["status"] == "completed":

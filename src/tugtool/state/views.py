@@ -89,12 +89,10 @@ def holders(store: Store, plan: str) -> list[NextHolder]:
 
 def previous_attempt(store: Store, plan: str, anchor: str) -> StateClaimPreviousAttempt | None:
     """Return the record of the attempt before the present one of a step."""
-    from tugtool.state import claims  # Other views do without it.
-
     with store.read(plan) as tx:
         number = record.step_row(tx, anchor)["attempt"]
         last = tx.first(sql.ATTEMPT_BEFORE, anchor=anchor, number=number)
-        return None if last is None else claims.left_behind(tx, anchor, last)
+        return None if last is None else state_attempts.left_behind(tx, anchor, last)
 
 
 def _lists(row: Row, now: str, gone: set[str]) -> Iterable[str]:
@@ -190,7 +188,7 @@ class _Picture:
 
     def _question(self, tx: Transaction, step: Row) -> str | None:
         lost = step["lease_expires_at"] < self.now or step["anchor"] in self.gone
-        asked = reviews.question(tx, step, "gone" if lost else None)
+        asked = state_attempts.question(tx, step, "gone" if lost else None)
         return asked["reason"] if asked else None
 
     def _spent(self) -> dict[str, Any]:
@@ -333,7 +331,7 @@ def _dash(row: Row) -> Any:
 
 
 def _claim(tx: Transaction, row: Row, lost: reviews.Lost) -> Any:
-    asked = reviews.question(tx, row, lost)
+    asked = state_attempts.question(tx, row, lost)
     # Why its holder has lost it, if so: such a claim is stale.
     facts = {"stale": lost, "question": asked and asked["reason"]}
     facts |= {"role": None, "role_since": None}

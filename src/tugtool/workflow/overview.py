@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 
 def list_plans(repo: Repository, *, max_bytes: int | None = None) -> tuple[Data, list[Issue]]:
-    """Every plan file; of one that cannot be read, why not."""
+    """Every plan file, with its counts or the reason why it cannot be read, and its state."""
     most = plans.limit(repo, max_bytes)
     rows: list[Data] = []
-    issues: list[Issue] = []
+    known, issues = records.states(repo.root)
     for file in catalog.plans(repo):
-        row: Data = {"plan_path": file.key, "slug": file.slug}
+        row: Data = {"plan_path": file.key, "slug": file.slug, "state": known.get(file.key)}
         try:
             plan = plans.parse(repo, file, most)
         except TugError as error:
@@ -61,7 +61,7 @@ def list_plans(repo: Repository, *, max_bytes: int | None = None) -> tuple[Data,
 
 
 def hidden(repo: Repository, rows: list[Data]) -> list[Issue]:
-    """A warning where there is no plan because the checkout is sparse."""
+    """A warning if no plan is visible because the checkout is sparse."""
     if rows or not catalog.is_sparse(repo):
         return []
     return [{"code": "W117", "severity": "warning", "message": SPARSE, "hint": SPARSE_HINT}]
@@ -75,7 +75,7 @@ def show_plan(
     step: str | None = None,
     max_bytes: int | None = None,
 ) -> tuple[Data, list[Issue]]:
-    """What the parser understood of a plan, or of one of its steps; and what it did not."""
+    """A plan or one of its steps as the parser reads it, and the parser's diagnostics."""
     file, plan = plans.read(repo, name, cwd=cwd, max_bytes=max_bytes)
     steps = plan.steps if step is None else (_step(plan, step, file.key),)
     data: Data = {
@@ -102,7 +102,7 @@ def show_plan(
 def plan_graph(
     repo: Repository, name: str | None, *, cwd: str, max_bytes: int | None = None
 ) -> Data:
-    """Waves, the widest of them, and the critical path."""
+    """The waves of a plan, the widest one, and the critical path."""
     from tugtool.plan import model
 
     file, plan = plans.read(repo, name, cwd=cwd, max_bytes=max_bytes)
@@ -209,7 +209,7 @@ def status(space: Workspace, *, archived: bool = False) -> Any:
 
 
 def _tell_apart(rows: list[Data]) -> None:
-    """Two plans may have the same name, in two directories: then their paths are their names."""
+    """Name plans by their paths if two plans in different directories have the same slug."""
     known: dict[str, int] = {}
     for row in rows:
         known[row["slug"]] = known.get(row["slug"], 0) + 1
@@ -218,13 +218,13 @@ def _tell_apart(rows: list[Data]) -> None:
 
 
 def _copy(space: Workspace, plan: Data) -> PlanCopy:
-    """The plan's file as the caller has it; of a done plan, as the main worktree has it."""
+    """The plan file in the caller's worktree; for a done plan, in the main worktree."""
     key, root = plan["plan_path"], space.repo.root
     return plan_copy(key, worktree=root, root=root) if plan["status"] == "done" else space.copy(key)
 
 
 def _from_record(copy: PlanCopy, plan: Data, texts: Mapping[str, str]) -> Data:
-    """A recorded plan; `texts`: the text's hash -> a plan file that is not recorded."""
+    """The row of a recorded plan; `texts` maps a text's hash to an unrecorded plan file."""
     agreed, now = plan.pop("plan_hash"), None
     try:
         found = copy.now()
@@ -238,7 +238,7 @@ def _from_record(copy: PlanCopy, plan: Data, texts: Mapping[str, str]) -> Data:
 
 
 def _from_boxes(repo: Repository, file: PlanFile, max_bytes: int) -> Data:
-    """A plan that nobody has begun to carry out: all there is are the boxes in its text."""
+    """The row of a plan without a state: its progress is the boxes in its text."""
     plan: Data = {**_names(file.key), "recorded": False, "status": None, "paused_at": None}
     plan |= {"renamed_to": None, "merged_commit": None, "commits": 0, "last_run": None}
     plan |= {"run_since": None}
@@ -264,7 +264,7 @@ def _names(key: str) -> Data:
 
 
 def _worktrees(root: str, rows: list[Data]) -> list[Data]:
-    """Every working tree of the repository, and what it holds; also one that is gone."""
+    """Every worktree of the repository with the steps it holds; also a missing one."""
     held: dict[str, list[Data]] = {}
     for plan in rows:
         for claim in plan["claims"]:
@@ -285,15 +285,18 @@ def _worktrees(root: str, rows: list[Data]) -> list[Data]:
 
 
 def _needs(plan: Data) -> Iterator[Data]:
-    """What a person should look at, and with which command."""
+    """Everything that a person should look at, with the command for each."""
     if plan["status"] == "archived":
         return
     name = plan_argument(plan["plan_path"])
-    # Of a done plan, the file may go; if it says something else, perhaps there is more to do.
+    # The file of a done plan may be deleted; a changed one may mean more work.
     shown = {"active": ("changed", "gone", "unreadable"), "done": ("changed",)}
     if plan["renamed_to"]:
         yield _need(plan, "file_renamed", 1, move_command(plan["plan_path"], plan["renamed_to"]))
+    run, live = plan["last_run"], any(not claim["stale"] for claim in plan["claims"])
+    died = run and run["status"] == "died" and not live and not plan["run_since"]
     for what, count, command in (
+        ("run_died", int(bool(died and plan["status"] == "active")), "implement"),
         ("deferred", plan["items"]["deferred"], "review"),
         ("parked", plan["steps"]["parked"], "review"),
         ("question", sum(bool(claim["question"]) for claim in plan["claims"]), "review"),
@@ -309,12 +312,12 @@ def _needs(plan: Data) -> Iterator[Data]:
 
 
 def _lost(space: Workspace, plan: Data, lost: list[Data]) -> Iterator[Data]:
-    """Worktrees that were deleted or moved by hand, and keep steps of a plan from all others."""
+    """Deleted or moved worktrees that still hold steps of the plan."""
     for tree in lost:
         held = [each for each in tree["holds"] if each["plan_path"] == plan["plan_path"]]
         live = [each for each in held if not each["stale"]]
         if live:
-            from tugtool.workflow import worktree  # Only where one is not there.
+            from tugtool.workflow import worktree  # Only if one is missing.
 
             what, command = worktree.found_again(space.repo, space.store, tree["path"])
             yield _need(plan, what, len(live), command)
@@ -325,23 +328,23 @@ def _need(plan: Data, what: str, count: int, command: str) -> Data:
 
 
 class Snapshot:
-    """Plans at one moment, and for each what its file says now, if that was not agreed."""
+    """Plans at one moment, with the hashes of plan files that differ from the agreed text."""
 
     __slots__ = ("changed", "data")
 
     def __init__(self, data: Any, changed: dict[str, str | None]) -> None:
         self.data: StateShow = data
-        #: Plan -> the hash of its file, which is not the agreed one; None if there is no file.
+        #: Plan -> the hash of its file, which differs from the agreed one; None without a file.
         self.changed = changed
 
     @property
     def plans(self) -> list[StateShowPlan]:
-        """The plans, however many were asked for."""
+        """The plans as a list, also if one was asked for."""
         one: Any = self.data
         return self.data.get("plans", [one])
 
     def issues(self) -> list[Issue]:
-        """A warning for each plan whose file is not the one whose execution is shown."""
+        """A warning for each plan whose file differs from the agreed text."""
         return [
             {
                 "code": "W102",
@@ -356,7 +359,7 @@ class Snapshot:
 
 
 class Viewer:
-    """Reads one plan or all of them, as often as wanted."""
+    """Reads one plan or all plans, again and again."""
 
     def __init__(
         self,
@@ -367,11 +370,11 @@ class Viewer:
         archived: bool = False,
     ) -> None:
         self.space, self.plan, self.step, self.archived = space, plan, step, archived
-        #: A file that has not been touched need not be read again.
+        #: File -> its signature and hash: an unchanged file is not read again.
         self._hashes: dict[str, tuple[str, str | None]] = {}
 
     def read(self) -> Snapshot:
-        """How far the plans are now."""
+        """Read the current state of the plans."""
         store = self.space.store
         if self.plan is None and not store.exists():
             return Snapshot({"plans": []}, {})
@@ -396,7 +399,7 @@ class Viewer:
 
 
 def drift(agreed: str, now: str | None) -> list[str]:
-    """The sentences about a plan file that is not the agreed one."""
+    """The sentences about a plan file that differs from the agreed text."""
     return [
         f"Plan file has {'been modified' if now else 'gone'} since state was initialized.",
         f"State tracks execution of the original plan (hash: {agreed}).",
@@ -412,11 +415,11 @@ def _hash_now(space: Workspace, plan: str) -> str | None:
 
 
 def _mark_stale(plan: StateShowPlan) -> None:
-    """Evidence speaks of one commit; say where the worktree of its step stands now."""
+    """Add the current commit of the step's worktree to evidence, and whether it is stale."""
     items = [(each["step_anchor"], each["evidence"]) for each in plan["checklist_items"]]
     if not any(evidence for _, evidence in items):
         return
-    # Only here: most plans have no evidence, and their pictures pay nothing.
+    # Imported here because most plans have no evidence.
     from tugtool.git import refs
 
     tops = {each["anchor"]: top for top in plan["steps"] for each in (top, *top["substeps"])}
@@ -424,18 +427,18 @@ def _mark_stale(plan: StateShowPlan) -> None:
     for anchor, evidence in items:
         if evidence is None or evidence["judged"] is not None:
             continue
-        # A step that was given back is nobody's; its evidence is still about a worktree.
+        # A released step has no worker, but its evidence names a worktree.
         top = tops[anchor]
         home = top["claimed_by"] or top["completed_by"] or evidence["worktree"]
         if home not in commits:
             commits[home] = refs.head_commit(home)
         evidence["worktree_commit"] = commits[home]
-        if commits[home] is not None:  # What is about the step's own commit stays true.
+        if commits[home] is not None:  # Evidence for the step's own commit stays valid.
             evidence["stale"] = evidence["commit"] not in (commits[home], top["commit_hash"] or "")
 
 
 def why(space: Workspace, plan: str, anchor: str) -> StateWhy:
-    """How it stands with a step, and what would free it."""
+    """Explain the situation of a step, and name the commands that free it."""
     from tugtool.state import record
 
     found = _hash_now(space, plan)

@@ -8,7 +8,14 @@ from __future__ import annotations
 import os
 
 from tugtool import state
-from tugtool.errors import OutsideRepository, Unreadable, listing, plan_argument, quoted
+from tugtool.errors import (
+    OutsideRepository,
+    TugError,
+    Unreadable,
+    listing,
+    plan_argument,
+    quoted,
+)
 from tugtool.errors.state import (
     DatabaseError,
     DatabaseUnavailable,
@@ -194,6 +201,24 @@ def refuse_renamed(repo: Repository, store: Store, plan: LoadedPlan) -> None:
 def is_gone(repo: Repository, key: str) -> bool:
     """Return whether neither the main worktree nor the caller's has the plan's file."""
     return not any(os.path.lexists(os.path.join(top, key)) for top in (repo.root, repo.worktree))
+
+
+def states(cwd: str) -> tuple[dict[str, str], list[Issue]]:
+    """Return plan -> active, paused, done, merged or archived; why the record is unreadable."""
+    from tugtool.workflow.workspace import Workspace
+
+    try:
+        store = Workspace(cwd).store
+        known = record.plans(store) if store.exists() else {}
+        return {plan: _state(record.require_plan(store, plan)) for plan in known}, []
+    except TugError as error:
+        return {}, [error.issue()]
+
+
+def _state(row: Mapping[str, Any]) -> str:
+    if row["status"] == "active":
+        return "paused" if row["paused_at"] else "active"
+    return "merged" if row["status"] == "done" and row["merged_commit"] else str(row["status"])
 
 
 def unrecorded(repo: Repository, recorded: Iterable[str]) -> list[PlanFile]:

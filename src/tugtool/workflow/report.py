@@ -1,6 +1,6 @@
-"""The data of `report`: what came of a plan, from the record alone.
+"""The data of `report`: the history of a plan, from the record alone.
 
-All of it is read at one moment. Words and pictures are made of it in `cli`.
+All of it is read in one transaction. `cli` makes text of it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 from tugtool.errors import plan_argument, quoted
 from tugtool.plan import catalog, parser
 from tugtool.state import proofs, record, reviews, views
+from tugtool.workflow import review
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
     Data = dict[str, Any]
 
 
-#: How a checkpoint can stand, from what counts most to what counts least.
+#: The standings of a checkpoint, from the strongest proof to none.
 STANDINGS = (
     *("proved", "accepted", "judged", "ticked", "forced"),
     *("unproven", "deferred", "failed", "open"),
 )
-#: Events that say nothing new about how the plan went: signs of life, and steps to a completion.
+#: Events that the timeline leaves out: signs of life, and parts of a completion.
 _MINOR = frozenset(
     (
         *("heartbeat", "start", "update", "artifact", "agent", "agent_retry", "recount"),
@@ -43,13 +44,13 @@ _OF_COMMAND = ("command", "exit_status", "timed_out", "duration_seconds")
 
 
 def gather(space: Workspace, plan: str) -> Report:
-    """Everything that the report of a plan says."""
+    """Read and compose the report of a plan."""
     verify = bool(space.settings.value("implement.verify"))
     return compose(views.everything(space.store, plan), verify=verify)
 
 
 def latest_done(space: Workspace) -> str | None:
-    """The plan that changed last, if there are plans and none of them is active."""
+    """The plan that changed last, if no plan is active."""
     if not space.store.exists():
         return None
     known = record.plans(space.store)
@@ -60,13 +61,13 @@ def latest_done(space: Workspace) -> str | None:
 
 
 def compose(found: Mapping[str, Any], *, verify: bool = True) -> Report:
-    """The report, of all that is recorded; `verify`: whether runs prove checkpoints."""
+    """The report from the recorded data; `verify` is the setting `implement.verify`."""
     data: Report = _Story(found, verify=verify).report()
     return data
 
 
 class _Story:
-    """What was read, and what it comes to."""
+    """The recorded data of a plan, and the parts of its report."""
 
     def __init__(self, found: Mapping[str, Any], *, verify: bool) -> None:
         self.plan: Data = found["show"]
@@ -167,7 +168,7 @@ class _Story:
         }
 
     def _proof(self, item: Data, evidence: Data) -> str:
-        """Whose word a checkpoint rests on."""
+        """The standing of a checkpoint."""
         ran = bool(evidence.get("commands"))
         passed = ran and evidence["passed"]
         if item["status"] == "deferred":
@@ -186,7 +187,7 @@ class _Story:
         return "ticked" if item["checkpoint_kind"] == "judgement" else "unproven"
 
     def _judgements(self) -> Iterator[Any]:
-        """What was put off or unproven, and what a person said to it; what still waits, last."""
+        """Deferred and unproven items with a person's verdict; then those that still wait."""
         for event in self.events:
             if event["kind"] not in ("review_accepted", "review_rejected"):
                 continue
@@ -201,7 +202,7 @@ class _Story:
             yield _judgement(*_key(each), each["text"], each["reason"], "waits", said)
 
     def _audit(self) -> Any:
-        """What the auditor said last of the whole plan."""
+        """The auditor's last summary of the whole plan."""
         said = [n for n in self.artifacts.values() if n["kind"] == "auditor_summary"]
         if not said:
             return None
@@ -212,7 +213,7 @@ class _Story:
         told: dict[Any, set[str]] = {}
         for event in self.events:
             for what, reason in self._wrong(event, event["detail"]):
-                # A step is often parked for the very reason that was put to a person.
+                # A step is often parked for the reason of its escalation.
                 before = told.setdefault((event["step_anchor"], event["attempt"], reason), set())
                 if reason is not None and before and what in _REPEATED:
                     if what in before:
@@ -224,7 +225,7 @@ class _Story:
                 yield {**_only(event, "at step_anchor attempt"), **facts}
 
     def _wrong(self, event: Data, detail: Data) -> Iterator[tuple[str, str | None]]:
-        """What an event says that went wrong, or that mended something."""
+        """The problems and repairs that an event tells of."""
         kind = event["kind"]
         if kind == "claim":
             before, lost = detail["reclaimed_from"], detail["outcome"] in ("dead", "expired")
@@ -243,7 +244,7 @@ class _Story:
             yield from _plainly(kind, detail)
 
     def _waits(self) -> Iterator[Any]:
-        """What waits for a person, and the command for each; an archived plan asks nothing."""
+        """Everything that waits for a person, with its command; nothing if the plan is archived."""
         name = self.name
         if self.plan["status"] == "archived":
             return
@@ -252,9 +253,8 @@ class _Story:
                 anchor, kind, ordinal = _key(item)
                 which = f"--step {quoted(anchor)} --kind {kind} --ordinal {ordinal}"
                 command = f"tugcode review {name} --accept {which}"
-                reject = f'tugcode review {name} --reject {which} --note "WHY"'
                 told = (item["step_anchor"], item["text"], item["reason"])
-                yield {**_wait(what, *told, command), "reject": reject}
+                yield {**_wait(what, *told, command), "reject": review.reject_command(item)}
         for step in self.review["parked_steps"]:
             anchor = step["step_anchor"]
             command = f"tugcode review {name} --retry --step {quoted(anchor)}"
@@ -268,6 +268,10 @@ class _Story:
             yield _wait("paused", None, None, None, f"tugcode resume {name}")
 
     def _next(self, waits: list[Any], steps: list[Data]) -> str | None:
+        run = self._last_run()
+        if run and run["status"] == "died" and not self.plan["run_since"]:
+            # It goes on without a decision; `review` comes after it.
+            return f"tugcode implement {self.name}"
         if waits:
             only_paused = all(each["what"] == "paused" for each in waits)
             return f"tugcode {'resume' if only_paused else 'review'} {self.name}"
@@ -289,7 +293,7 @@ class _Story:
         return {**facts, "unproven": len(unproven.get("items", ())), "by": unproven.get("by")}
 
     def _last_run(self) -> Any:
-        """How the last `implement` ended, if it did; a claim since then makes that outdated."""
+        """The end of the last `implement`; None if it still runs or a step was claimed since."""
         run = self.plan["last_run"]
         if run is None:
             return None
@@ -302,7 +306,7 @@ class _Story:
 _STEP_STANDINGS = (
     *("completed", "deferred", "at_work", "stale", "question", "parked", "ready", "blocked"),
 )
-#: Of these, a reason that was told for the attempt is not told again.
+#: Incidents whose reason is told only once for each attempt.
 _REPEATED = ("parked", "failed", "escalation")
 _PLAINLY_WRONG = (
     *("reset", "unpark", "reopen", "restore", "reconcile", "clock_back", "salvage"),
@@ -336,7 +340,7 @@ def _plainly(kind: str, detail: Data) -> Iterator[tuple[str, str | None]]:
 
 
 def _told(note: Data | None) -> Iterator[tuple[str, str | None]]:
-    """Of an artifact: a recovery, an escalation, or a reviewer who wanted changes."""
+    """The incident that an artifact tells of: a recovery, an escalation, or requested changes."""
     if note is None:
         return
     kind, summary = note["kind"], note["summary"]

@@ -10,7 +10,7 @@ from tugtool.workflow import transcripts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from tugtool.git.history import CommitChange
@@ -45,7 +45,6 @@ def review(
         data = state.review(space.store, plan)
     transcripts.name_in_review(space.repo, space.store, data)
     describe(data)
-    _add_failures(space, data)
     _add_stopped(space, plan, data)
     if step:
         views.attempt(space.store, plan or "", step, 0)  # Refused if there is no such step.
@@ -54,21 +53,6 @@ def review(
     data["parked_count"] = len(data["parked_steps"])
     _add_changes(space, data)
     return data  # type: ignore[no-any-return]
-
-
-def _add_failures(space: Workspace, data: Any) -> None:
-    """The checkpoints of parked steps whose last run failed, and the end of what it printed."""
-    for each in data["parked_steps"]:
-        seen = state.show(space.store, each["plan_path"], step=each["step_anchor"])
-        each["failed_checkpoints"] = [
-            {
-                **{name: item[name] for name in _FIELDS_OF_ITEM[1:]},
-                "command": item["evidence"]["commands"][-1]["command"],
-                "output_tail": item["evidence"]["commands"][-1]["output_tail"],
-            }
-            for item in seen["checklist_items"]
-            if item["evidence"] and item["evidence"]["commands"] and not item["evidence"]["passed"]
-        ]
 
 
 def _add_stopped(space: Workspace, plan: str | None, data: Any) -> None:
@@ -136,7 +120,7 @@ def _add_commands(name: str, each: Any) -> None:
     if "kind" in each:
         this += f" --kind {each['kind']} --ordinal {each['ordinal']}"
         each["accept_command"] = f"{look} --accept {this}"
-        each["reject_command"] = f'{look} --reject {this} --note "WHY"'
+        each["reject_command"] = reject_command(each)
     if name == "parked_steps":
         asked = _ASKS in each["reason"]
         each["retry_command"] = f"{look} --retry {this}" + (_ANSWER if asked else "")
@@ -147,6 +131,16 @@ def _add_commands(name: str, each: Any) -> None:
     each["transcript_command"] = None
     if each.get("transcripts") or name == "questions":
         each["transcript_command"] = transcripts.command(each["plan_path"], top)
+
+
+def reject_command(item: Mapping[str, Any]) -> str:
+    """The command that sends a waiting item back: `review` refuses if steps are built on it."""
+    plan, anchor = plan_argument(item["plan_path"]), item["step_anchor"]
+    if item["built_on"]:
+        step = quoted(item["parent_anchor"] or anchor)
+        return f'tugcode reopen {plan} {step} --force --reason "WHY"'
+    which = f"--step {quoted(anchor)} --kind {item['kind']} --ordinal {item['ordinal']}"
+    return f'tugcode review {plan} --reject {which} --note "WHY"'
 
 
 #: In the reason of a step whose agent has asked something; behind the command that frees it.

@@ -78,6 +78,8 @@ _NARROW = frozenset(f" {FIRM}✓→○·!‖█░←…")
 _EMOJI_STYLE = "\ufe0f"
 #: Letters of flags, and skin tones: parts of an emoji, or an emoji of their own.
 _HALVES = frozenset(map(chr, (*range(0x1F1E6, 0x1F200), *range(0x1F3FB, 0x1F400))))
+#: The most lines of a failed command's output.
+_LAST_LINES = 6
 #: If a column would be narrower, the table is written as blocks.
 _NARROWEST = 18
 
@@ -105,6 +107,10 @@ class Canvas:
             return clean
         clean = clean.replace("…", self.glyphs.more)
         return clean.encode(self.encoding, "backslashreplace").decode(self.encoding)
+
+    def last_lines(self, printed: str) -> list[str]:
+        """The end of a command's output, in safe lines."""
+        return [self.said(line) for line in printed.strip("\n").splitlines()[-_LAST_LINES:]]
 
     def sign(self, standing: str) -> Span:
         """The sign for a standing, in its colour."""
@@ -207,7 +213,7 @@ class Canvas:
         """A command behind its lead, that can be pasted also where it takes more than one line."""
         hang = cells(lead[1])
         lines = [""]
-        for part in command.replace(" --", "\n--").split("\n"):
+        for part in self._parts(command, self.width - hang - 4):
             if lines[-1] and hang + cells(lines[-1]) + cells(part) + 3 > self.width:
                 lines[-1] += " \\"
                 lines.append(f"  {part}")
@@ -216,6 +222,14 @@ class Canvas:
         for number, line in enumerate(lines):
             before = (lead[0], " " * hang if number else lead[1])
             self.write(before, ("bold", line), hang=hang + 2)
+
+    def _parts(self, command: str, room: int) -> Iterator[str]:
+        """The command before its options, and each option; in words if there is no room."""
+        import re
+
+        word = r"""(?:"[^"]*"|'[^']*'|\\.|[^\s"'\\])+"""
+        for part in command.replace(" --", "\n--").split("\n"):
+            yield from [part] if cells(part) <= room else re.findall(word, part)
 
     def cut(self, text: str, width: int) -> str:
         """The text, cut between words if it is too long."""
@@ -326,6 +340,11 @@ def in_local_time(text: str) -> str:
 
     form = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{3}Z"
     return re.sub(form, lambda found: local(found[0]), text)
+
+
+def shortened(text: str, root: str) -> str:
+    """A sentence with short names for the worktrees of this repository."""
+    return text.replace(f"{root}/.tugtree/", "").replace(f"{root}/", "")
 
 
 def by_slug(text: str) -> str:

@@ -138,14 +138,14 @@ def _is_of(anchor: str, step: str) -> bool:
 
 
 def brief(events: Sequence[Event]) -> str:
-    """Small events in a few words: `architect, 2x coder, 3600 tokens, 4 items completed`."""
+    """Small events in a few words: `architect, 2x coder, 3,600 tokens, 4 items completed`."""
     of = {kind: [e["detail"] for e in events if e["kind"] == kind] for kind in _SMALL}
     roles = [detail["role"] for detail in of["agent"]]
     counted = [(role, roles.count(role)) for role in dict.fromkeys(roles)]
     parts = [role if times == 1 else f"{times}x {role}" for role, times in counted]
     parts += [many(len(of["agent_retry"]), "failed try", "failed tries")] * bool(of["agent_retry"])
     tokens = sum(detail["tokens"] or 0 for detail in of["agent"])
-    parts += [f"{tokens} tokens"] if tokens else []
+    parts += [f"{tokens:,} tokens"] if tokens else []
     items = {tuple(e[:3]) for d in of["update"] for e in d["items"] if e[-1] == "completed"}
     items |= {tuple(each) for detail in of["verify"] for each in detail["passed"]}
     parts += [f"{many(len(items), 'item')} completed"] if items else []
@@ -176,7 +176,8 @@ def _plain(verb: str) -> Callable[[Event, str], str]:
 
 
 def _init(event: Event, root: str) -> str:
-    return f"recorded: {event['detail']['steps']} steps, {event['detail']['items']} items"
+    steps, items = event["detail"]["steps"], event["detail"]["items"]
+    return f"recorded: {many(steps, 'step')}, {many(items, 'item')}"
 
 
 def _claim(event: Event, root: str) -> str:
@@ -242,7 +243,7 @@ def _release(event: Event, root: str) -> str:
 
 def _agent(event: Event, root: str) -> str:
     detail = event["detail"]
-    tokens = "" if detail["tokens"] is None else f", {detail['tokens']} tokens"
+    tokens = "" if detail["tokens"] is None else f", {detail['tokens']:,} tokens"
     where = _by(event, root).replace(" by ", " in ", 1)
     names = [os.path.basename(path) for path in detail.get("transcripts", ())]
     kept = f"; transcript {listing(names)}" if names else ""

@@ -357,7 +357,10 @@ def needs(plan: Data) -> Iterator[tuple[str, int, str]]:
     name = plan_argument(plan["plan_path"])
     standings = [stand(step) for step in plan["steps"]]
     put_off = sum(item["status"] == "deferred" for item in plan["checklist_items"])
+    died = plan["status"] == "active" and (plan["last_run"] or {}).get("status") == "died"
+    live = plan["run_since"] or not {"work", "question"}.isdisjoint(standings)
     for what, count, command in (
+        ("run_died", int(died and not live), "implement"),
         ("question", standings.count("question"), "review"),
         ("parked", standings.count("parked"), "review"),
         ("deferred", put_off, "review"),

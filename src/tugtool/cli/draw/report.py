@@ -86,7 +86,7 @@ class Story:
         """The whole document."""
         return Document(
             title=self.data["title"] or self.data["slug"],
-            head=[self._standing(), self._proved(), self._waiting(), *self._stopped()],
+            head=[self._standing(), self._proved(), *self._stopped(), self._waiting()],
             sections=[*self._sections()],
             foot=[*self._foot()],
         )
@@ -143,10 +143,17 @@ class Story:
 
     def _waiting(self) -> Line:
         waits, then = self.data["waits"], self.data["summary"]["next"]
+        if self._has_died():
+            # The line above has the command that goes on.
+            then = f"tugcode review {self.name}" if waits else None
         counts = [(what, [w for w in waits if w["what"] == what]) for what in _WAITS]
         said = ", ".join(many(len(found), *_WAITS[what]) for what, found in counts if found)
         first = [("bold", "Waits for you"), ("you" if waits else "", f": {said or 'nothing'}.")]
         return [*first, ("", " Next: "), ("type", then)] if then else first
+
+    def _has_died(self) -> bool:
+        ended, since = self.data["last_run"], self.data["run_since"]
+        return ended is not None and ended["status"] == "died" and not since
 
     def _stopped(self) -> Iterator[Line]:
         """That a run is at work, or when and why the last one ended."""
@@ -155,7 +162,7 @@ class Story:
             return
         if since:
             yield [("bold", "At work"), ("work", f": a run, since {local(since)}.")]
-        elif ended is not None and ended["status"] == "died":
+        elif ended is not None and self._has_died():
             said = f": the run died about {local(ended['at'])[:-3]} (its process is gone)."
             go = f"tugcode implement {self.name}"
             yield [("bold", "Stopped"), ("wrong", said), ("", " Go on: "), ("type", go)]

@@ -197,18 +197,30 @@ def _keyboard() -> int | None:
 
 
 def folded(text: str, stream: TextIO) -> str:
-    """Lines folded between words at the width of a terminal; whole ones for a file or a pipe."""
-    if not stream.isatty():
-        return text
-    import textwrap  # Only for people.
-
+    """Lines folded between words at the width of a terminal; commands can still be pasted."""
     try:
         columns = config.columns() or os.get_terminal_size(stream.fileno()).columns or 80
     except (OSError, ValueError):
         return text
-    how = {"break_long_words": False, "break_on_hyphens": False}
-    rows: list[str] = []
-    for line in text.splitlines():
-        hang = " " * (len(line) - len(line.lstrip()) + 2)
-        rows += textwrap.wrap(line, columns, subsequent_indent=hang, **how) or [""]  # type: ignore[arg-type]
+    rows = [row for line in text.splitlines() for row in _fold(line, columns)]
     return "".join(f"{row}\n" for row in rows)
+
+
+def _fold(line: str, columns: int) -> list[str]:
+    import textwrap  # Only for people.
+
+    indent = len(line) - len(line.lstrip())
+    how: Any = {"break_long_words": False, "break_on_hyphens": False}
+    how |= {"subsequent_indent": " " * (indent + 2)}
+    before, name, rest = line.partition("tugcode ")
+    is_command = bool(rest) and (before.endswith(": ") or not before.strip())
+    if len(line) <= columns or not is_command:
+        return textwrap.wrap(line, columns, **how) or [""]
+    from tugtool.cli.draw.canvas import Canvas
+
+    canvas = Canvas(columns)
+    longest = max(map(len, line[len(before) :].split()))
+    is_tight = before.strip() and len(before) + longest + 4 > columns
+    rows = textwrap.wrap(before, columns, **how) if is_tight else []
+    canvas.command(("", " " * (indent + 2) if rows else before), name + rest)
+    return rows + canvas.lines

@@ -38,6 +38,7 @@ _MOST = 8
 
 #: What waits for a person: the words for one and for many.
 NEEDS = {
+    "run_died": ("the last run died; this goes on", ""),
     "question": ("1 question waits for you", "{} questions wait for you"),
     "parked": ("1 parked step waits for you", "{} parked steps wait for you"),
     "deferred": ("1 deferred item waits for you", "{} deferred items wait for you"),

@@ -97,9 +97,11 @@ def _plan_row(canvas: Canvas, row: Data) -> list[Span]:
         return [name, ("wrong", "unreadable"), ("", "-"), ("", "-"), why]
     items = sum(counts[kind] for kind in _KIND_NAMES)
     # Some plans have a whole sentence there; the first word is the status.
-    status = canvas.cut(canvas.said((row["status"] or "-").split(" ", 1)[0].strip("*_")), 12)
+    named = (row["status"] or "-").split(" ", 1)[0].strip("*_")
+    status = canvas.cut(canvas.said(row["state"] or named), 12)
+    style = "done" if row["state"] in ("done", "merged") else ""
     numbers: list[Span] = [("", str(counts["steps"])), ("", str(items))]
-    return [name, ("", status), *numbers, ("", canvas.said(row["title"] or "-"))]
+    return [name, (style, status), *numbers, ("", canvas.said(row["title"] or "-"))]
 
 
 def draw_plan(canvas: Canvas, data: Data, issues: Sequence[Data]) -> None:
@@ -317,7 +319,7 @@ def _summary(plan: Figures) -> list[str]:
 
 def _spent(figures: Figures) -> list[str]:
     tokens, cost = figures["tokens"], figures["cost_microdollars"]
-    said = [f"{tokens} tokens"] if tokens is not None else []
+    said = [f"{tokens:,} tokens"] if tokens is not None else []
     return said + ([f"${cost / 1_000_000:.2f}"] if cost is not None else [])
 
 
@@ -361,8 +363,15 @@ def draw_why(canvas: Canvas, data: StateWhy, root: str) -> None:
     title = ("", f"  {canvas.said(data['title'])}")
     canvas.write((style, f"{sign} "), ("bold", canvas.said(name)), title, hang=2)
     for sentence in data["sentences"]:
-        said = canvases.in_local_time(output.shortened(sentence, root))
+        said = canvases.in_local_time(canvases.shortened(sentence, root))
         canvas.write(("", f"  {canvas.said(said)}"), hang=4)
+    if data["situation"] != "completed":
+        for failed in data["failed_checkpoints"]:
+            which = f"checkpoint {failed['ordinal']} of {failed['step_anchor']}"
+            said = f"  `{failed['command']}` failed ({which}); the end of its output:"
+            canvas.write(("", canvas.said(said)), hang=4)
+            for line in canvas.last_lines(failed["output_tail"]):
+                canvas.write(("dim", f"    {line}"), hang=6)
     if data["frees"]:
         canvas.write()
         canvas.write(("bold", "Next"))
@@ -370,3 +379,11 @@ def draw_why(canvas: Canvas, data: StateWhy, root: str) -> None:
         said, command, rest = canvases.in_local_time(way).partition("tugcode ")
         ways = (("", canvas.said(f"  {said}")), ("bold", canvas.said(command + rest)))
         canvas.write(*ways, hang=4)
+
+
+def reopening(before: Data) -> Iterator[str]:
+    """The reason why a person reopened the step, unless a note of the last attempt has it."""
+    reopened = before["reopened"]
+    notes = [each["summary"] for each in before["artifacts"]]
+    if reopened and not any(note.startswith(reopened["reason"]) for note in notes):
+        yield f"reopened: {reopened['reason']}"

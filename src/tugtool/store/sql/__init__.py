@@ -226,7 +226,7 @@ END_RESERVATION = "update worktrees set reserved_until = null where path = :owne
 # -- dependencies ----------------------------------------------------------------------
 
 DEPENDENTS = """
-select s.anchor, s.parent_anchor, t.anchor as top, t.status, t.open_deps, t.parked_at
+select s.anchor, s.parent_anchor, t.anchor as top, t.step_index, t.status, t.open_deps, t.parked_at
   from step_deps d
   join steps s on s.plan_path = d.plan_path and s.anchor = d.step_anchor
   join steps t on t.plan_path = d.plan_path and t.anchor = coalesce(s.parent_anchor, s.anchor)

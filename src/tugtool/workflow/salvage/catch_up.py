@@ -13,7 +13,7 @@ from tugtool.errors.git import LeftWork
 from tugtool.git import command as git
 from tugtool.git import git_dir, index, worktrees
 from tugtool.git import refs as git_refs
-from tugtool.state import attempts, claims, record, releases
+from tugtool.state import attempts, record, releases
 from tugtool.state import worktrees as state_worktrees
 from tugtool.system import config, crash, files, text
 from tugtool.workflow import salvage, worktree
@@ -268,7 +268,7 @@ def trace(repo: Repository, store: Store, claim: StateClaim) -> None:
         there = set(refs(repo))
         saved = [row for row in saved if row["salvage_ref"] in there]
         own = [row["salvage_ref"] for row in saved if row["number"] == before["number"]]
-        before["salvage_refs"] = [row["salvage_ref"] for row in saved[: claims.MOST_REFS]]
+        before["salvage_refs"] = [row["salvage_ref"] for row in saved[: attempts.MOST_REFS]]
         claim["salvage_ref"] = before["salvage_ref"] = own[0] if own else None
         before["branch"], before["commits_ahead"] = _branch(repo, store, before["worktree"])
         commands = _merges(repo, store, other, owner) if other is not None else []
