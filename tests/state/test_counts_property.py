@@ -25,7 +25,7 @@ from tugtool import state
 from tugtool.cli import state_review
 from tugtool.cli.draw import plan, status, tables
 from tugtool.cli.draw.canvas import local
-from tugtool.state import history, record, reviews, views
+from tugtool.state import attempts, history, record, reviews, views
 from tugtool.store import sql
 from tugtool.store.sql import views as sql_views
 from tugtool.system import clock
@@ -349,7 +349,7 @@ FAULTS = {
     ),
     "review forgets an item": (reviews, "_deferred_rows", _one_less(reviews._deferred_rows)),
     "review takes every checkpoint for proven": (reviews, "_is_unproven", lambda item: False),
-    "review takes every question for answered": (reviews, "_asked_in", lambda said: None),
+    "review takes every question for answered": (attempts, "_asked_in", lambda said: None),
     "review draws a thing less": (state_review, "_waiting", _one_less(state_review._waiting)),
     "review counts from zero": (
         *(state_review, "many"),

@@ -375,12 +375,10 @@ def _has_needs_elsewhere(tx: Transaction, step: Row, substeps: list[Row]) -> boo
 def _previous(tx: Transaction, step: Row) -> StateClaimPreviousAttempt | None:
     if step["attempt"] == 1:
         return None
-    last = tx.first(sql.ATTEMPT_BEFORE, anchor=step["anchor"], number=step["attempt"])
-    if last is None:
-        return None
     from tugtool.state import attempts  # Claims of fresh steps need not load it.
 
-    return attempts.left_behind(tx, step["anchor"], last)
+    last = tx.first(sql.ATTEMPT_BEFORE, anchor=step["anchor"], number=step["attempt"])
+    return None if last is None else attempts.left_behind(tx, step["anchor"], last)
 
 
 def _nothing(tx: Transaction, row: Row, reason: Reason) -> Claim:
