@@ -380,6 +380,25 @@ def test_a_deadlock_that_the_server_resolves_is_tried_again(pg, monkeypatch):
     assert pg.claim()["claimed"]
 
 
+def test_a_repeated_transaction_that_is_refused_was_overtaken_and_wrote_nothing(pg):
+    add, table = "insert into seen values ('x')", f"{pg.store.address.quoted_schema()}.seen"
+    pg.store.ask(f"create table {table} (id text primary key)".encode())
+
+    def race() -> None:
+        with pg.store.write(KEY) as tx:
+            tx.run(add)
+            tx._connection.close()
+            with contextlib.closing(_second(pg)) as other, other.write("another") as second:
+                second.run(add)
+            tx.first(sql.STEP, anchor="step-1")
+
+    try:
+        with pytest.raises(QueryFailed, match="ended the connection; nothing was written"):
+            race()
+    finally:
+        pg.store.ask(f"drop table {table}".encode())
+
+
 def test_a_server_that_restarts_costs_workers_seconds_and_nothing_else():
     server = postgres_server.Server(Path(postgres_server.tempfile.mkdtemp(prefix="tug-pg-")))
     server.make()

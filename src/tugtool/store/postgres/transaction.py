@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 from tugtool.errors.state import QueryFailed
@@ -250,7 +251,10 @@ class PostgresTransaction:
     def _repeat(self) -> None:
         if self._log is None:
             raise translate.lost(self._store.address, "nothing was written")
-        outcomes = self._exchange([statement for statement, _ in self._log])
+        outcomes: list[Outcome] | None = None
+        # What was not refused before: another process was there meanwhile.
+        with contextlib.suppress(QueryFailed):
+            outcomes = self._exchange([statement for statement, _ in self._log])
         if outcomes != [outcome for _, outcome in self._log]:
             # Another process changed what the caller has read, so its decisions may be wrong.
             raise translate.lost(self._store.address, "nothing was written")
