@@ -1332,6 +1332,7 @@ class StatePause(TypedDict):
     paused: bool
     paused_at: str | None
     changed: bool
+    reason: str | None
 
 class StatePrunePrunedItem(TypedDict):
     """A plan."""
@@ -1447,6 +1448,7 @@ class StateReset(TypedDict):
     anchor: str
     was_claimed_by: str | None
     unparked: bool
+    reason: str | None
     salvage_ref: str | None
 
 class StateRestoreLostStep(TypedDict):
@@ -1856,6 +1858,8 @@ class StateShowPlan(TypedDict):
     created_at: str
     updated_at: str
     paused_at: str | None
+    paused_by: str | None
+    paused_reason: str | None
     base_commit: str | None
     merged_commit: str | None
     total_steps: int
@@ -1882,6 +1886,8 @@ class StateShow(TypedDict):
     created_at: NotRequired[str]
     updated_at: NotRequired[str]
     paused_at: NotRequired[str | None]
+    paused_by: NotRequired[str | None]
+    paused_reason: NotRequired[str | None]
     base_commit: NotRequired[str | None]
     merged_commit: NotRequired[str | None]
     total_steps: NotRequired[int]
@@ -2039,6 +2045,8 @@ class StateVerify(TypedDict):
 
 StateWhyReopened = NextPreviousAttemptReopened
 
+StateWhyReset = NextPreviousAttemptReopened
+
 class StateWhyWaitingForItem(TypedDict):
     """One of them."""
 
@@ -2107,9 +2115,11 @@ class StateWhy(TypedDict):
     claimable: bool
     drift: bool
     reopened: NextPreviousAttemptReopened | None
+    reset: NextPreviousAttemptReopened | None
     plan_status: Literal["active", "done", "archived"]
     paused_at: str | None
     paused_by: str | None
+    paused_reason: str | None
     waiting_for: list[StateWhyWaitingForItem]
     root_causes: list[StateWhyRootCause]
     sentences: list[str]
@@ -2181,6 +2191,8 @@ class StatusPlan(TypedDict):
     title: str | None
     status: Literal["active", "done", "archived"] | None
     paused_at: str | None
+    paused_by: str | None
+    paused_reason: str | None
     steps: StatusPlanSteps
     items: StatusPlanItems
     claims: list[StatusPlanClaim]

@@ -156,6 +156,7 @@ class _Picture:
         self.artifacts = _grouped(tx.all(sql.PLAN_ARTIFACTS, plan=plan))
         self.needs = _grouped(tx.all(sql.DEPS, plan=plan))
         self.gone = record.gone(tx, plan)
+        self.paused = state_attempts.pause(tx, row)
         self.runs = state_attempts.runs(tx, plan)
         held = [step for step in self.steps if step["claimed_by"] and not step["parent_anchor"]]
         self.questions = {step["anchor"]: self._question(tx, step) for step in held}
@@ -173,6 +174,7 @@ class _Picture:
             "completed_steps": row["steps_done"],
             "as_of": self.now,
             **self._spent(),
+            **self.paused,
             **self.runs,
             "steps": [self.step(step) for step in self.children.get(None, [])],
             "checklist_items": [
@@ -317,6 +319,7 @@ def status(store: Store) -> dict[str, Any]:
             {
                 **_plan(row, claims, parked, blocked.get(row["plan_path"], 0), items),
                 "audit": proofs.audit(tx, row["plan_path"]) if row["status"] == "done" else None,
+                **state_attempts.pause(tx, row),
                 **state_attempts.runs(tx, row["plan_path"]),
             }
             for row in tx.all(sql_views.EVERY_PLAN)

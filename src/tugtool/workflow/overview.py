@@ -241,7 +241,7 @@ def _from_boxes(repo: Repository, file: PlanFile, max_bytes: int) -> Data:
     """The row of a plan without a state: its progress is the boxes in its text."""
     plan: Data = {**_names(file.key), "recorded": False, "status": None, "paused_at": None}
     plan |= {"renamed_to": None, "merged_commit": None, "commits": 0, "last_run": None}
-    plan |= {"run_since": None}
+    plan |= {"run_since": None, "paused_by": None, "paused_reason": None}
     steps = dict.fromkeys(("total", "completed", "held", "ready", "blocked", "parked"), 0)
     items = dict.fromkeys(("total", "completed", "deferred"), 0)
     rest: Data = {"steps": steps, "items": items, "claims": [], "parked": [], "audit": None}
