@@ -1755,6 +1755,22 @@ class StateReview(TypedDict):
     steps: NotRequired[list[StateReviewStep]]
     passed_over: NotRequired[list[StateReviewPassedOverItem]]
 
+class StateRevisionsRevision(TypedDict):
+    """An agreed text."""
+
+    revision: int
+    plan_hash: str
+    agreed_at: str
+    replaced_at: str | None
+
+class StateRevisions(TypedDict):
+    """The agreed texts of a plan."""
+
+    plan_path: str
+    revisions: list[StateRevisionsRevision]
+    revision: int | None
+    text: str | None
+
 class StateShowPlanLastRun(TypedDict):
     """The end of the last `implement` of the plan."""
 
