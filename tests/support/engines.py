@@ -31,7 +31,7 @@ _TABLES = [create._TABLE.search(each) for each in schema.TABLES]
 _DELETE = [f"delete from {found[1]}" for found in reversed(_TABLES) if found]
 _NUMBERED = [found[1] for each in schema.TABLES if (found := create._NUMBERED.search(each))]
 _RESET = [f"alter sequence {name}_number restart" for name in _NUMBERED if name != "events"]
-_CLEAN = (*_DELETE, *_RESET, "update repository set last_event = 0")
+_CLEAN = (*_DELETE, *_RESET, "delete from receipts", "update repository set last_event = 0")
 
 
 def url_in(directory: Path | str) -> str:

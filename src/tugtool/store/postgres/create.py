@@ -43,6 +43,15 @@ create table repository (
 )
 """
 
+#: A random row per recent transaction, which proves its commit to a caller that got no answer.
+_RECEIPTS = """
+create table if not exists receipts (
+  at {int64} not null,
+  token text not null,
+  primary key (at, token)
+)
+"""
+
 # A row from an export may have its number; no later row gets the same.
 _NUMBER_EVENT = """
 create function number_event() returns trigger language plpgsql as $$
@@ -89,6 +98,7 @@ def translated(statement: str) -> str:
 def statements(name: str) -> Iterator[str]:
     """Return the statements that make the tables in the schema with that quoted name."""
     yield translated(_REPOSITORY)
+    yield translated(_RECEIPTS)
     for statement in schema.TABLES:
         yield translated(statement)
         numbered = _NUMBERED.search(statement)
@@ -143,7 +153,7 @@ def migrate(store: PostgresStore) -> int | None:
             return None
         due = [each for leads_to, all_ in schema.MIGRATIONS if leads_to > version for each in all_]
         mark = f"update repository set version = {schema.VERSION}"
-        _run(store, connection, (*map(translated, due), mark, "commit"))
+        _run(store, connection, (*map(translated, (_RECEIPTS, *due)), mark, "commit"))
     finally:
         connection.close()
     return int(version)
