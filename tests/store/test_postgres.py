@@ -21,6 +21,7 @@ from tugtool.state.record import PlanCopy
 from tugtool.store import NO_PLAN, open_store, schema, sql
 from tugtool.store.postgres import PostgresStore, create, libpq, transaction, translate
 from tugtool.store.postgres.address import Address, schema_of
+from tugtool.store.postgres.transaction import PostgresTransaction
 from tugtool.store.sql import git as sql_git
 from tugtool.store.sql import views as sql_views
 from tugtool.system import clock as clocks
@@ -129,6 +130,127 @@ def test_rows_are_read_by_name_by_number_and_whole(pg):
             row["five"]
         assert tx.first("select 1 where 1 = 2") is None
         assert tx.value("select 1 where 1 = 2") is None
+
+
+def _trips(monkeypatch) -> list[int]:
+    """The number of statements in every round trip from now on."""
+    found = [0]
+    send, flush = libpq.Connection.send, libpq.Connection.flush
+
+    def counted(connection, *what):
+        found[-1] += 1
+        send(connection, *what)
+
+    def ended(connection):
+        found.append(0)
+        flush(connection)
+
+    monkeypatch.setattr(libpq.Connection, "send", counted)
+    monkeypatch.setattr(libpq.Connection, "flush", ended)
+    return found
+
+
+def test_a_claim_and_a_completion_are_two_round_trips_each(pg, monkeypatch):
+    pg.store.clock = None
+    copy = PlanCopy(KEY, pg.hash)
+    pg.claim(), pg.complete("step-1", force_reason="x")
+    trips = _trips(monkeypatch)
+    claimed = state.claim(pg.store, KEY, state.claims.Request("w"), copy=copy)
+    assert (claimed["anchor"], len(trips)) == ("step-2", 3)
+    trips[:] = [0]
+    how = {"owner": "w", "copy": copy, "force_reason": "x"}
+    assert state.complete(pg.store, KEY, "step-2", **how)["plan_completed"]
+    assert len(trips) == 4  # one more for the open item, which is closed
+
+
+def test_what_was_expected_is_not_asked_again_unless_something_changed(pg, monkeypatch):
+    title = "select title from steps where plan_path = :plan and anchor = :anchor"
+    with pg.store.write(KEY) as tx:
+        tx.expect(title, anchor="step-1")
+        assert tx.value(title, anchor="step-2") == "Part 2"
+        trips = _trips(monkeypatch)
+        assert tx.value(title, anchor="step-1") == "Part 1"
+        assert trips == [0]
+    for change in (PostgresTransaction.later, PostgresTransaction.run):
+        with pg.store.write(KEY) as tx:
+            tx.expect(title, anchor="step-1")
+            assert tx.now
+            change(tx, "update steps set title = title || '!' where plan_path = :plan")
+            assert tx.value(title, anchor="step-1").startswith("Part 1!")
+    with pg.store.write(KEY) as tx:
+        tx.expect(title, anchor="step-1")
+        assert tx.now
+        tx.many("update steps set title = :to", [{"to": "new"}])
+        assert tx.value(title, anchor="step-1") == "new"
+
+
+def test_a_change_that_nobody_waits_for_is_refused_at_the_next_question_or_the_commit(pg):
+    def wrong(*, asks: bool) -> None:
+        with pg.store.write(KEY) as tx:
+            tx.later("update plan_counts set steps_done = -1")
+            if asks:
+                tx.value("select 1")
+
+    for asks in (True, False):
+        with pytest.raises(QueryFailed, match="check") as caught:
+            wrong(asks=asks)
+        assert caught.value.by_rule
+    assert pg.claim()["claimed"]
+
+
+def test_a_statement_that_is_sent_often_is_prepared_by_its_server_and_by_no_pooler(pg):
+    def prepared() -> list[str]:
+        found = pg.store.ask(b"select statement from pg_prepared_statements").rows
+        return [str(row[0]) for row in found if "plan_counts" in row[0]]
+
+    def count() -> None:
+        with pg.store.write(KEY) as tx:
+            tx.run("update plan_counts set steps_ready = steps_ready")
+
+    pg.store.close()
+    for often in range(4):
+        count()
+        assert len(prepared()) == int(often >= 2), often
+    (connection,) = pg.store._idle
+    assert connection.is_direct
+    pg.store.close()
+    # A pooler tells a process id of its own.
+    pg.store.connect = lambda: _Pooled(pg.store)
+    for _ in range(4):
+        count()
+        assert not prepared()
+
+
+class _Pooled(libpq.Connection):
+    """A connection whose other end says that it is another process."""
+
+    server_process = 1
+
+    def __init__(self, store: PostgresStore) -> None:
+        super().__init__(store._parameters(), 5)
+
+
+def test_a_prepared_statement_that_is_gone_or_changed_is_sent_anew(pg):
+    def title() -> str:
+        with pg.store.write(KEY) as tx:
+            return str(tx.one("select * from steps where anchor = 'step-1'")["title"])
+
+    more = (b"alter table steps add column more text", b"alter table steps drop column more")
+    for change in (b"deallocate all", *more):
+        for _ in range(4):
+            assert title() == "Part 1"
+        pg.store.ask(b"select set_config('search_path', $1, false)", pg.store.address.schema)
+        pg.store.ask(change)
+        assert title() == "Part 1"
+
+
+def test_a_statement_that_cannot_be_prepared_is_refused_with_its_own_error(pg):
+    for _ in range(3):
+        with pytest.raises(DatabaseUnavailable, match="no tables"), pg.store.write(KEY) as tx:
+            tx.run("update odd set title = 1")
+    (connection,) = pg.store._idle
+    connection._names |= {b"%d" % n: None for n in range(500)}
+    assert pg.claim()["claimed"]
 
 
 def test_a_cursor_reads_on_while_other_statements_run(pg):
@@ -621,7 +743,7 @@ def test_a_connection_that_is_gone_is_noticed_wherever_it_is_used(pg):
     gone.close()
     with pytest.raises(libpq.ConnectionLost):
         gone.flush()
-    gone._owed = 1
+    gone._owed = [(0, b"select 1")]
     with pytest.raises(libpq.ConnectionLost):
         gone.receive(1)
     with pytest.raises(QueryFailed, match="nothing was made"):
