@@ -678,6 +678,13 @@ class Next(TypedDict):
     merged_commit: str | None
     next: str
 
+class Open(TypedDict):
+    """A server that now runs."""
+
+    url: str
+    socket: str | None
+    pid: int
+
 class PlanAcceptDroppedItem(TypedDict):
     """An object."""
 
@@ -1085,6 +1092,38 @@ class Report(TypedDict):
     verify: bool
     timeline: list[ReportTimelineItem]
     written_to: NotRequired[str]
+
+class ServeTokenAdd(TypedDict):
+    """A new token."""
+
+    name: str
+    role: Literal["viewer", "worker", "operator"]
+    plan_path: str | None
+    created_at: str
+    expires_at: str | None
+    token: str
+
+class ServeTokenListToken(TypedDict):
+    """One token."""
+
+    name: str
+    role: Literal["viewer", "worker", "operator"]
+    plan_path: str | None
+    created_at: str
+    expires_at: str | None
+
+class ServeTokenList(TypedDict):
+    """The tokens of this repository."""
+
+    tokens: list[ServeTokenListToken]
+
+class ServeTokenRevoke(TypedDict):
+    """A token that is not valid any more."""
+
+    name: str
+    revoked: bool
+
+Serve = Open
 
 class StateArchive(TypedDict):
     """A plan that was archived or brought back."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tugtool.state.claims import Request, claim
     from tugtool.state.completion import Finding, complete, verify
     from tugtool.state.explanation import why
-    from tugtool.state.history import Reader, log, stats
+    from tugtool.state.history import Reader, last_seq, log, stats
     from tugtool.state.leases import adopt, heartbeat, judge_from_now, let_go, standing, start
     from tugtool.state.plans import init, move, recount
     from tugtool.state.proofs import reconcile
@@ -39,7 +39,7 @@ _HOMES = {
     "claims": "Request claim",
     "completion": "Finding complete verify",
     "explanation": "why",
-    "history": "Reader log stats",
+    "history": "Reader last_seq log stats",
     "leases": "adopt heartbeat judge_from_now let_go standing start",
     "plans": "init move recount",
     "proofs": "reconcile",
