@@ -1839,6 +1839,8 @@ class StateShowAttempt(TypedDict):
         Literal["completed", "released", "reset", "expired", "superseded", "dead", "failed"] | None
     )
     salvage_ref: str | None
+    tokens: int | None
+    cost_microdollars: int | None
 
 class StateShowArtifact(TypedDict):
     """A note."""
@@ -1846,7 +1848,7 @@ class StateShowArtifact(TypedDict):
     artifact_id: int
     kind: str
     summary: str
-    content: str | None
+    content: NotRequired[str | None]
     recorded_at: str
 
 class StateShowStep(TypedDict):

@@ -368,8 +368,10 @@ class Viewer:
         *,
         step: str = "",
         archived: bool = False,
+        full: bool = False,
     ) -> None:
-        self.space, self.plan, self.step, self.archived = space, plan, step, archived
+        self.space, self.plan, self.archived = space, plan, archived
+        self._how: dict[str, Any] = {"archived": archived, "step": step, "full": full}
         #: File -> its signature and hash: an unchanged file is not read again.
         self._hashes: dict[str, tuple[str, str | None]] = {}
 
@@ -378,7 +380,7 @@ class Viewer:
         store = self.space.store
         if self.plan is None and not store.exists():
             return Snapshot({"plans": []}, {})
-        data = state.show(store, self.plan, archived=self.archived, step=self.step)
+        data = state.show(store, self.plan, **self._how)
         seen = Snapshot(data, {})
         for plan in seen.plans:
             _mark_stale(plan)

@@ -87,6 +87,16 @@ select p.anchor, count(*) as substeps
 """
 
 
+# Contents may be large, and most readers do without them.
+PLAN_ARTIFACTS = """
+select id, step_anchor, kind, summary, recorded_at
+  from step_artifacts
+ where plan_path = :plan
+ order by step_anchor, id
+"""
+
+FULL_ARTIFACTS = "select * from step_artifacts where plan_path = :plan order by step_anchor, id"
+
 # -- the log ---------------------------------------------------------------------------
 
 # A step's log includes its substeps'.
