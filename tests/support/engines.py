@@ -28,7 +28,9 @@ _free: list[str] = []
 _used: dict[str, str] = {}
 
 _TABLES = [create._TABLE.search(each) for each in schema.TABLES]
-_DELETE = [f"delete from {found[1]}" for found in reversed(_TABLES) if found]
+_DELETE = [
+    f"delete from {found[1]}" for found in reversed(_TABLES) if found and found[1] != "epoch"
+]
 _NUMBERED = [found[1] for each in schema.TABLES if (found := create._NUMBERED.search(each))]
 _RESET = [f"alter sequence {name}_number restart" for name in _NUMBERED if name != "events"]
 _CLEAN = (*_DELETE, *_RESET, "update repository set last_event = 0")
