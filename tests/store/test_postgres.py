@@ -348,24 +348,82 @@ def test_so_does_one_without_events(pg, monkeypatch, after):
     assert pg.plan()["steps_ready"] == 3
 
 
-def test_where_nobody_can_know_whether_it_was_committed_the_refusal_says_so(pg, monkeypatch):
+@pytest.mark.parametrize("after", [False, True])
+def test_an_equal_event_of_the_same_moment_is_not_taken_for_the_lost_one(pg, monkeypatch, after):
+    for owner in ("red", "red"):
+        pg.claim(owner, "step-1")
+        pg.artifact("step-1")
+    cut = Cut(monkeypatch, after=after)
+    pg.artifact("step-1")
+    assert cut.times == 1
+    assert pg.events().count("artifact") == 3
+    assert len(pg.rows("select id from step_artifacts")) == 3
+
+
+def _lose(pg: Lab, monkeypatch) -> QueryFailed:
+    """The error of a commit that was not answered, and that nobody can ask for."""
     Cut(monkeypatch, after=True)
-    monkeypatch.setattr(transaction, "WAS_COMMITTED", b"select null, $1::text")
+    hasty = _second(pg, busy_seconds=0.2)
     with (
         pytest.raises(QueryFailed, match="it may have been written") as caught,
-        pg.store.write(KEY) as tx,
+        hasty.write(KEY) as tx,
     ):
         tx.run("update steps set title = 'x'")
+    hasty.close()
     assert caught.value.hint == "tugcode log --limit 5"
+    return caught.value
 
 
-def test_a_server_that_has_never_heard_of_a_transaction_has_not_committed_it(pg, monkeypatch):
-    Cut(monkeypatch, after=False)
-    future = b"select pg_xact_status(($1::text::bigint + 1000000)::text::xid8), ''"
-    monkeypatch.setattr(transaction, "WAS_COMMITTED", future)
-    with pg.store.write(KEY) as tx:
-        tx.run("update steps set title = 'x'")
-    assert pg.row("step-1")["title"] == "x"
+def test_a_commit_that_cannot_be_asked_for_may_have_been_written(pg, monkeypatch):
+    def away(store: PostgresStore) -> None:
+        raise translate.unreachable(store.address, "it is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PostgresStore, "connect", away)
+        pg.store._idle, idle = [], pg.store._idle
+        with pytest.raises(DatabaseUnavailable):
+            pg.claim()
+    pg.store._idle = idle
+    take, taken = PostgresStore.take, []
+
+    def once(store: PostgresStore) -> libpq.Connection:
+        taken.append(store)
+        return take(store) if len(taken) == 1 else away(store)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PostgresStore, "take", once)
+        assert isinstance(_lose(pg, patch).__cause__, DatabaseUnavailable)
+
+
+def test_so_may_one_whose_locks_are_held(pg, monkeypatch):
+    """Another process holds the lock all the time, so the lost transaction may still run."""
+    end = transaction.PostgresTransaction._end
+    holder = _second(pg).write(KEY)
+
+    def held(tx: transaction.PostgresTransaction) -> None:
+        end(tx)
+        holder.run("update steps set title = 'y' where anchor = 'step-2'")
+        tx._drop()
+        raise libpq.ConnectionLost("cut")
+
+    monkeypatch.setattr(transaction.PostgresTransaction, "_end", held)
+    hasty = _second(pg, busy_seconds=0.2)
+    with pytest.raises(QueryFailed, match="it may have been written"):
+        state.pause(hasty, KEY)
+    hasty.close()
+    holder._roll_back()
+    assert pg.plan()["paused_at"]
+
+
+def test_old_receipts_are_removed_and_those_of_a_day_are_kept(pg, monkeypatch):
+    monkeypatch.setattr(transaction, "_FORGETFUL", b"g")
+    kept = "select at, token from receipts"
+    before = {row["token"] for row in pg.rows(kept)}
+    pg.claim()
+    assert before < {row["token"] for row in pg.rows(kept)}
+    pg.clock.advance(24 * 3600 + 1)
+    pg.beat("step-1")
+    assert len(pg.rows(kept)) == 1
 
 
 def test_a_deadlock_that_the_server_resolves_is_tried_again(pg, monkeypatch):
@@ -379,6 +437,45 @@ def test_a_deadlock_that_the_server_resolves_is_tried_again(pg, monkeypatch):
 
     monkeypatch.setattr(transaction.PostgresTransaction, "_exchange", deadlocked)
     assert pg.claim()["claimed"]
+
+
+class Overtaken:
+    """Before each of the first commits another worker claims a step, and the connection is cut."""
+
+    def __init__(self, pg: Lab, monkeypatch, times: int) -> None:
+        self.times = 0
+        end = transaction.PostgresTransaction._end
+        self._owners = [f"blue {n}" for n in range(times)]
+
+        def overtaken(tx: transaction.PostgresTransaction) -> None:
+            if self._owners and tx._store is pg.store:
+                owner = self._owners.pop()
+                self.times += 1
+                tx._drop()
+                with contextlib.closing(_second(pg)) as other:
+                    state.claim(other, KEY, state.Request(owner), copy=pg.copy)
+                raise libpq.ConnectionLost("cut")
+            end(tx)
+
+        monkeypatch.setattr(transaction.PostgresTransaction, "_end", overtaken)
+
+
+def test_an_operation_that_was_overtaken_is_called_again(on_postgres, lab, monkeypatch):
+    pg = lab(*(f"{n}" for n in range(1, 5)))
+    cut = Overtaken(pg, monkeypatch, 3)
+    assert (pg.claim()["anchor"], cut.times) == ("step-4", 3)
+    assert pg.events().count("claim") == 4
+
+
+def test_one_that_is_overtaken_again_and_again_says_that_nothing_was_written(
+    on_postgres, lab, monkeypatch
+):
+    pg = lab(*(f"{n}" for n in range(1, 9)))
+    cut = Overtaken(pg, monkeypatch, 7)
+    with pytest.raises(QueryFailed, match="nothing was written") as caught:
+        pg.claim()
+    assert (caught.value.facts["postgres"], cut.times) == ("OVERTAKEN", 6)
+    assert pg.events().count("claim") == 6
 
 
 def test_a_repeated_transaction_that_is_refused_was_overtaken_and_wrote_nothing(pg):

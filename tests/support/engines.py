@@ -33,7 +33,7 @@ _DELETE = [
 ]
 _NUMBERED = [found[1] for each in schema.TABLES if (found := create._NUMBERED.search(each))]
 _RESET = [f"alter sequence {name}_number restart" for name in _NUMBERED if name != "events"]
-_CLEAN = (*_DELETE, *_RESET, "update repository set last_event = 0")
+_CLEAN = (*_DELETE, *_RESET, "delete from receipts", "update repository set last_event = 0")
 
 
 def url_in(directory: Path | str) -> str:

@@ -64,4 +64,6 @@ def __getattr__(name: str) -> object:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(name)
-    return getattr(sys.modules.get(home) or __import__(home, fromlist=[name]), name)
+    found = getattr(sys.modules.get(home) or __import__(home, fromlist=[name]), name)
+    postgres = sys.modules.get("tugtool.store.postgres")
+    return found if postgres is None else postgres.persistent(found)

@@ -14,10 +14,10 @@ from tugtool.cli.draw.canvas import (
 )
 from tugtool.cli.draw.events import evidence_lines, short_commit
 from tugtool.cli.draw.status import write_needs, write_run, write_stop
-from tugtool.cli.output import short_name
 from tugtool.errors import plan_argument, plan_name
 from tugtool.system import clock
 from tugtool.system.clock import duration
+from tugtool.system.files import short_name
 from tugtool.system.text import many
 
 TYPE_CHECKING = False

@@ -6,10 +6,10 @@ import os
 
 from tugtool.cli.draw import canvas as canvases
 from tugtool.cli.draw.canvas import COUNTED, STANDINGS, cells, local, percent, step_number
-from tugtool.cli.output import short_name
 from tugtool.errors import plan_argument, plan_name
 from tugtool.system import clock
 from tugtool.system.clock import duration
+from tugtool.system.files import short_name
 from tugtool.system.text import many
 
 TYPE_CHECKING = False

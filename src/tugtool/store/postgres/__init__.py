@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 
+from tugtool.errors.state import QueryFailed
 from tugtool.store import NO_PLAN
 from tugtool.store.postgres import libpq, translate
 from tugtool.store.postgres.address import Address
@@ -19,13 +20,16 @@ from tugtool.store.postgres.transaction import PostgresTransaction
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
+    from typing import Any, ParamSpec, TypeVar
 
     from tugtool.store import Rescue
     from tugtool.store.owners import Machine
     from tugtool.store.postgres.libpq import PostgresRow
     from tugtool.store.postgres.listen import Listener
     from tugtool.store.postgres.transaction import Statement
+
+    P = ParamSpec("P")
+    T = TypeVar("T")
 
 #: The schema version in `schema`, which is loaded only to make or migrate.
 CURRENT = 14
@@ -60,6 +64,11 @@ _EXISTS = b"select to_regclass($1) is not null"
 
 #: Errors of a server that will be ready in a moment.
 _PASSING = ("the database system is", "too many clients", "connection slots", "terminating")
+
+#: How often an operation that was overtaken is called again; each takes another lost connection.
+_MOST_CALLS = 5
+#: These read their input once, and cannot be called a second time.
+_ONCE = ("import_", "export")
 
 
 class PostgresStore:
@@ -236,3 +245,20 @@ class PostgresStore:
                     at = host or place or "the server's machine"
                     holder = f"{name or 'a program'} at {at} (the server's process {pid})"
                     raise translate.busy(self.address, holder, self.busy_seconds)
+
+
+def persistent(operation: Callable[P, T]) -> Callable[P, T]:
+    """Return an operation of one transaction that is called again if it was overtaken."""
+    if isinstance(operation, type) or operation.__name__ in _ONCE:
+        return operation
+
+    def persisting(*words: P.args, **how: P.kwargs) -> T:
+        for _ in range(_MOST_CALLS):
+            try:
+                return operation(*words, **how)
+            except QueryFailed as error:
+                if error.facts["postgres"] != translate.OVERTAKEN:
+                    raise
+        return operation(*words, **how)
+
+    return persisting

@@ -53,6 +53,15 @@ create table repository (
 )
 """
 
+#: A random row per recent transaction, which proves its commit to a caller that got no answer.
+_RECEIPTS = """
+create table if not exists receipts (
+  at {int64} not null,
+  token text not null,
+  primary key (at, token)
+)
+"""
+
 # A row from an export may have its number; no later row gets the same.
 _NUMBER_EVENT = """
 create function number_event() returns trigger language plpgsql as $$
@@ -116,6 +125,7 @@ def translated(statement: str) -> str:
 def statements(name: str) -> Iterator[str]:
     """Return the statements that make the tables in the schema with that quoted name."""
     yield translated(_REPOSITORY)
+    yield translated(_RECEIPTS)
     for statement in schema.TABLES:
         yield translated(statement)
         numbered = _NUMBERED.search(statement)
@@ -172,7 +182,9 @@ def migrate(store: PostgresStore) -> int | None:
         mark = f"update repository set version = {schema.VERSION}"
         grant = _GRANT.format(schema=_literal(store.address.schema))
         adopt = _adoption(store.machine) if version < _WITH_MACHINES and store.machine else ()
-        _run(store, connection, (*map(translated, due), *adopt, grant, mark, "commit"))
+        _run(
+            store, connection, (*map(translated, (_RECEIPTS, *due)), *adopt, grant, mark, "commit")
+        )
     finally:
         connection.close()
     return int(version)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 
-from tugtool.errors.state import QueryFailed
+from tugtool.errors.state import DatabaseError, QueryFailed
 from tugtool.store import sql
 from tugtool.store.postgres import libpq, translate
 from tugtool.system import clock as clocks
@@ -29,16 +30,19 @@ CLOCK = b"select floor(extract(epoch from clock_timestamp()) * 1000)::bigint"
 VERSION = b"select version, identity from repository"
 # After the commit: a notice inside it would make all commits of the server queue at one lock.
 NOTIFY = b"select set_config('synchronous_commit', 'off', true), pg_notify($1, %s)"
-#: With the server's timeline: a server that takes over counts transactions anew.
-_TIMELINE = b"substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
-TRANSACTION_ID = b"select pg_current_xact_id_if_assigned()::text, " + _TIMELINE
-WAS_COMMITTED = b"select pg_xact_status($1::text::xid8), " + _TIMELINE
-WAS_NOTED = (
-    b"select 1 from events where plan_path = $1 and at = $2 and kind = $3 and detail = $4"
-    b" and step_anchor is not distinct from $5 and actor is not distinct from $6"
-    b" and attempt is not distinct from $7::bigint limit 1"
+# A receipt proves that a commit happened, to any server that has its rows: after a restart, behind
+# a pooler, and on a standby that took over. Transaction ids and equal events do not.
+RECEIPT = b"insert into receipts (at, token) values ($1, $2)"
+#: An update, so that its own commit waits until the receipt is as safe as an answered commit.
+RECEIVED = b"update receipts set token = token where at = $1 and token = $2"
+FORGET = (
+    b"delete from receipts where (at, token) in (select at, token from receipts where at < $1"
+    b" order by at, token limit 1000 for update skip locked)"
 )
-_OF_EVENT = ("plan", "now", "kind", "detail", "anchor", "actor", "attempt")
+#: Nobody asks for a receipt after this time; one transaction in 64, by its token, removes old ones.
+_KEPT_SECONDS, _FORGETFUL = 24 * 3600, b"04"
+
+_NOTHING, _PERHAPS = "nothing was written", "it may have been written"
 
 #: Errors after which nothing is committed and another try may succeed.
 _AGAIN = ("40001", "40P01")
@@ -73,6 +77,7 @@ class PostgresTransaction:
         self._wrote = False
         self._failure: libpq.StatementFailed | None = None
         self._cursors = 0
+        self._token: tuple[bytes | None, bytes] = (None, b"")
 
     @property
     def now(self) -> str:
@@ -228,7 +233,7 @@ class PostgresTransaction:
 
     def _again(self, batch: Sequence[Statement]) -> list[Outcome]:
         """Repeat the whole transaction, as long as the results are the same; then go on."""
-        for _ in self._tries("nothing was written"):  # pragma: no branch (they end by refusing)
+        for _ in self._tries(_NOTHING):  # pragma: no branch (they end by refusing)
             try:
                 self._repeat()
                 return self._exchange(batch)
@@ -238,7 +243,7 @@ class PostgresTransaction:
 
     def _tries(self, outcome: str) -> Iterator[None]:
         """Yield once per new connection, with back-off, as long as a command may wait."""
-        deadline = time.monotonic() + self._store.busy_seconds
+        deadline = time.monotonic() + min(self._store.busy_seconds, _KEPT_SECONDS / 2)
         pause = _FIRST_PAUSE
         while True:
             self._drop()
@@ -250,14 +255,15 @@ class PostgresTransaction:
 
     def _repeat(self) -> None:
         if self._log is None:
-            raise translate.lost(self._store.address, "nothing was written")
+            raise translate.lost(self._store.address, _NOTHING)
         outcomes: list[Outcome] | None = None
         # What was not refused before: another process was there meanwhile.
         with contextlib.suppress(QueryFailed):
             outcomes = self._exchange([statement for statement, _ in self._log])
         if outcomes != [outcome for _, outcome in self._log]:
-            # Another process changed what the caller has read, so its decisions may be wrong.
-            raise translate.lost(self._store.address, "nothing was written")
+            # Another process changed what the caller has read, or rows got other numbers: the
+            # caller's decisions may be wrong.
+            raise translate.overtaken(self._store.address)
 
     # -- the end -----------------------------------------------------------------------
 
@@ -279,70 +285,63 @@ class PostgresTransaction:
             raise translate.refusal(self._store.address, self._failure)
         if not (self._wrote or self._notes):
             return
-        number = None if self._notes else self._number()
+        self._token = (libpq.encoded(self._milliseconds), os.urandom(12).hex().encode())
         try:
             self._end()
         except libpq.ConnectionLost:
-            self._end_again(number)
-
-    def _number(self) -> PostgresRow:
-        """Return the server's id of the transaction, to ask for it after a lost commit."""
-        outcomes = self._run((TRANSACTION_ID, ()))
-        if self._log:
-            self._log.pop()
-        return outcomes[0].rows[0]
+            self._end_again()
 
     def _end(self) -> None:
-        """Write the events, commit, and notify waiting processes: one round trip."""
+        """Write the receipt and the events, commit, notify waiting processes: one round trip."""
         # The number of the last event lets a listener ignore a notice that it gets late.
         said = b"(%s)::text" % self._store.last_event if self._notes else b"''"
         notify: Statement = (NOTIFY % said, (self._store.address.schema.encode(),))
         connection = self._connection
         assert connection is not None
-        for statement, values in (*self._notes, (b"commit", ()), notify):
+        written = [*self._receipt(), *self._notes, (b"commit", ())]
+        for statement, values in (*written, notify):
             connection.send(statement, values)
         connection.flush()
-        *outcomes, _ = connection.receive(len(self._notes) + 2)
+        *outcomes, _ = connection.receive(len(written) + 1)
         # A failed notice does not matter: waiting processes also look now and then.
         for outcome in outcomes:
             if isinstance(outcome, libpq.StatementFailed):
                 self._fail(outcome, opening=False)
         self._is_open = False
 
-    def _end_again(self, number: PostgresRow | None) -> None:
+    def _receipt(self) -> Iterator[Statement]:
+        """Write the receipt of this transaction, and now and then remove old ones."""
+        yield RECEIPT, self._token
+        if self._token[1] < _FORGETFUL:
+            yield FORGET, (libpq.encoded((self._milliseconds or 0) - _KEPT_SECONDS * 1000),)
+
+    def _end_again(self) -> None:
         """Find out whether an unanswered commit happened; if not, repeat it."""
-        for _ in self._tries(
-            "it may have been written"
-        ):  # pragma: no branch (they end by refusing)
+        for _ in self._tries(_PERHAPS):  # pragma: no branch (they end by refusing)
             try:
-                if self._is_committed(number):
+                if self._is_committed():
                     return
-                self._roll_back()
                 self._repeat()
-                if number is not None:
-                    number = self._number()
                 return self._end()
             except libpq.ConnectionLost:
                 continue
 
-    def _is_committed(self, number: PostgresRow | None) -> bool:
-        """Return whether it was committed; the locks prove that the lost transaction is over."""
-        if self._notes:
-            _, names = translate.numbered(sql.ADD_EVENT)
-            of = dict(zip(names, self._notes[0][1], strict=True))
-            values = [of[name] for name in _OF_EVENT]
-            return bool(self._exchange([(WAS_NOTED, values)])[0].rows)
-        assert number is not None
+    def _is_committed(self) -> bool:
+        """Return whether the receipt exists; the locks prove that the lost transaction is over."""
         try:
-            known = self._exchange([(WAS_COMMITTED, (libpq.encoded(number[0]),))])[0].rows[0]
-        except QueryFailed:
-            # The id is in the future: this server does not know it.
-            self._failure = None
+            found = self._exchange([(RECEIVED, self._token)])[0].changed
+        except DatabaseError as error:
+            # The server is away, or the lost transaction still holds its locks.
+            raise translate.lost(self._store.address, _PERHAPS) from error
+        assert self._connection is not None
+        if not found:
+            self._roll_back()
             return False
-        if known[0] is None or known[1] != number[1]:
-            # It is too old, or another server has taken over and counts anew.
-            raise translate.lost(self._store.address, "it may have been written")
-        return bool(known[0] == "committed")
+        self._connection.send(b"commit")
+        self._connection.flush()
+        self._connection.receive(1)
+        self._is_open = False
+        return True
 
     def _roll_back(self) -> None:
         """Roll back without waiting for the answer."""

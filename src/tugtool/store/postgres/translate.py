@@ -26,6 +26,8 @@ _KINDS = (
 )
 #: The database cannot be used: no tables, no rights, damage.
 _UNUSABLE = ("42P01", "3F000", "42501", "XX001", "XX002", "28", "3D000", "25006")
+#: The name of a refusal after which the same operation may succeed at once.
+OVERTAKEN = "OVERTAKEN"
 _NO_TABLES = ("42P01", "3F000")
 
 
@@ -94,15 +96,20 @@ def unreachable(address: Address, said: str) -> DatabaseUnavailable:
     )
 
 
-def lost(address: Address, outcome: str) -> QueryFailed:
+def lost(address: Address, outcome: str, name: str = "LOST") -> QueryFailed:
     """Return the error of a connection lost in a transaction, without a new one in time."""
     return QueryFailed(
         address.shown,
         reason=f"ended the connection; {outcome}",
-        name="LOST",
+        name=name,
         engine="postgres",
         hint="tugcode log --limit 5" if "may" in outcome else "try again",
     )
+
+
+def overtaken(address: Address) -> QueryFailed:
+    """Return the error of a lost transaction that would now have other results."""
+    return lost(address, "nothing was written", OVERTAKEN)
 
 
 def busy(address: Address, holder: str, seconds: float) -> QueryFailed:
