@@ -38,7 +38,7 @@ _there: set[str] = set()
 TABLES = [found[1] for each in schema.TABLES if (found := create._TABLE.search(each))]
 #: Those whose first column is a number that the engine gives out.
 NUMBERED = [found[1] for each in schema.TABLES if (found := create._NUMBERED.search(each))]
-_DELETE = [f"delete from {name}" for name in reversed(TABLES)]
+_DELETE = [f"delete from {name}" for name in reversed(TABLES) if name != "epoch"]
 _RESET = [f"alter sequence {name}_number restart" for name in NUMBERED if name != "events"]
 _CLEAN = (*_DELETE, *_RESET, "delete from receipts", "update repository set last_event = 0")
 

@@ -62,7 +62,7 @@ _TABLES = {
     "step_artifacts": "id:int plan_path step_anchor kind summary content? recorded_at",
     "attempts": "plan_path step_anchor number:int worktree host? boot? pid_namespace?"
     " holder_pid:int? holder_start? lease_seconds:real request_id? claimed_at seen_at ended_at?"
-    " outcome? salvage_ref? tokens:int? cost_microdollars:int?",
+    " outcome? salvage_ref? tokens:int? cost_microdollars:int? role? role_since?",
     "events": "seq:int at plan_path step_anchor? kind actor? attempt:int? detail",
 }
 
