@@ -272,7 +272,7 @@ def persistent(operation: Callable[P, T]) -> Callable[P, T]:
             try:
                 return operation(*words, **how)
             except QueryFailed as error:
-                if error.facts["postgres"] != translate.OVERTAKEN:
+                if error.facts.get("postgres") != translate.OVERTAKEN:
                     raise
         return operation(*words, **how)
 

@@ -139,48 +139,44 @@ def _load() -> Any:
     raise LibraryMissing(said)
 
 
+#: The library's functions: what each returns, and what it takes.
+_POINTER, _TEXT, _NUMBER = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
+_FUNCTIONS: tuple[tuple[str, Any, tuple[Any, ...]], ...] = (
+    ("PQconnectStartParams", _POINTER, (_POINTER, _POINTER, _NUMBER)),
+    ("PQconnectPoll", _NUMBER, (_POINTER,)),
+    ("PQfreemem", None, (_POINTER,)),
+    ("PQstatus", _NUMBER, (_POINTER,)),
+    ("PQerrorMessage", _TEXT, (_POINTER,)),
+    ("PQfinish", None, (_POINTER,)),
+    ("PQsocket", _NUMBER, (_POINTER,)),
+    ("PQserverVersion", _NUMBER, (_POINTER,)),
+    ("PQbackendPID", _NUMBER, (_POINTER,)),
+    ("PQenterPipelineMode", _NUMBER, (_POINTER,)),
+    ("PQpipelineSync", _NUMBER, (_POINTER,)),
+    ("PQconsumeInput", _NUMBER, (_POINTER,)),
+    ("PQisBusy", _NUMBER, (_POINTER,)),
+    ("PQgetResult", _POINTER, (_POINTER,)),
+    ("PQresultStatus", _NUMBER, (_POINTER,)),
+    ("PQresultErrorField", _TEXT, (_POINTER, _NUMBER)),
+    ("PQclear", None, (_POINTER,)),
+    ("PQntuples", _NUMBER, (_POINTER,)),
+    ("PQnfields", _NUMBER, (_POINTER,)),
+    ("PQfname", _TEXT, (_POINTER, _NUMBER)),
+    ("PQftype", ctypes.c_uint, (_POINTER, _NUMBER)),
+    ("PQgetvalue", _TEXT, (_POINTER, _NUMBER, _NUMBER)),
+    ("PQgetisnull", _NUMBER, (_POINTER, _NUMBER, _NUMBER)),
+    ("PQcmdTuples", _TEXT, (_POINTER,)),
+    ("PQnotifies", _POINTER, (_POINTER,)),
+    ("PQsetNoticeReceiver", _POINTER, (_POINTER, _POINTER, _POINTER)),
+    ("PQsendQueryParams", _NUMBER, (_POINTER, _TEXT, _NUMBER, *[_POINTER] * 4, _NUMBER)),
+    ("PQsendPrepare", _NUMBER, (_POINTER, _TEXT, _TEXT, _NUMBER, _POINTER)),
+    ("PQsendQueryPrepared", _NUMBER, (_POINTER, _TEXT, _NUMBER, *[_POINTER] * 3, _NUMBER)),
+)
+
+
 def _typed(library: Any) -> Any:
     """Declare the types of the library's functions, and return it."""
-    pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
-    for name, returns, takes in (
-        ("PQconnectStartParams", pointer, (pointer, pointer, number)),
-        ("PQconnectPoll", number, (pointer,)),
-        ("PQfreemem", None, (pointer,)),
-        ("PQstatus", number, (pointer,)),
-        ("PQerrorMessage", text, (pointer,)),
-        ("PQfinish", None, (pointer,)),
-        ("PQsocket", number, (pointer,)),
-        ("PQserverVersion", number, (pointer,)),
-        ("PQbackendPID", number, (pointer,)),
-        ("PQenterPipelineMode", number, (pointer,)),
-        ("PQpipelineSync", number, (pointer,)),
-        ("PQconsumeInput", number, (pointer,)),
-        ("PQisBusy", number, (pointer,)),
-        ("PQgetResult", pointer, (pointer,)),
-        ("PQresultStatus", number, (pointer,)),
-        ("PQresultErrorField", text, (pointer, number)),
-        ("PQclear", None, (pointer,)),
-        ("PQntuples", number, (pointer,)),
-        ("PQnfields", number, (pointer,)),
-        ("PQfname", text, (pointer, number)),
-        ("PQftype", ctypes.c_uint, (pointer, number)),
-        ("PQgetvalue", text, (pointer, number, number)),
-        ("PQgetisnull", number, (pointer, number, number)),
-        ("PQcmdTuples", text, (pointer,)),
-        ("PQnotifies", pointer, (pointer,)),
-        ("PQsetNoticeReceiver", pointer, (pointer, pointer, pointer)),
-        (
-            "PQsendQueryParams",
-            number,
-            (pointer, text, number, pointer, pointer, pointer, pointer, number),
-        ),
-        ("PQsendPrepare", number, (pointer, text, text, number, pointer)),
-        (
-            "PQsendQueryPrepared",
-            number,
-            (pointer, text, number, pointer, pointer, pointer, number),
-        ),
-    ):
+    for name, returns, takes in _FUNCTIONS:
         function = getattr(library, name)
         function.restype, function.argtypes = returns, takes
     return library
