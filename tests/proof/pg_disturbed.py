@@ -41,16 +41,12 @@ def server(name: str = "one", **settings: str) -> Iterator[postgres_server.Serve
         made = postgres_server.Server(path / name, **settings)
         made.make()
         made.start()
-        made._run("createdb", "-h", str(made.directory), "-U", "postgres", made_of())
+        made._run("createdb", "-h", str(path / name), "-U", "postgres", postgres_server.DATABASE)
         try:
             yield made
         finally:
             if made.process and made.process.poll() is None:
                 made.kill()
-
-
-def made_of() -> str:
-    return postgres_server.DATABASE
 
 
 def record(url: str, count: int, steps: int) -> None:

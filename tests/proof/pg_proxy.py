@@ -47,6 +47,10 @@ class Proxy:
             #: How many connections were ended.
             self.cuts = 0
 
+    def move(self, server: Path | str) -> None:
+        """New connections go to another server, as when an address is moved."""
+        self._server = f"{server}/{_PORT}"
+
     def _pass_on(self) -> None:
         while True:
             for key, _ in self._selector.select():
@@ -65,6 +69,7 @@ class Proxy:
             server.connect(self._server)
         except OSError:
             client.close()
+            server.close()
             return
         for one, other, direction in ((client, server, TO_SERVER), (server, client, TO_CLIENT)):
             self._peers[one] = other, direction

@@ -59,7 +59,29 @@ def hasty() -> None:
     transaction.PostgresTransaction._again = lost
 
 
-FAULTS = {"": lambda: None, "blind": blind, "early": early, "alike": alike, "hasty": hasty}
+def settled() -> None:
+    """The settings of a transaction are made once per connection."""
+    opening = transaction.PostgresTransaction._opening
+    known: set[int] = set()
+
+    def once(tx: transaction.PostgresTransaction) -> list[transaction.Statement]:
+        begin, settings, *others = opening(tx)
+        is_new = id(tx._connection) not in known
+        known.add(id(tx._connection))
+        statement = settings[0].replace(b", true)", b", false)")
+        return [begin, (statement, settings[1]) if is_new else (b"select 1", ()), *others]
+
+    transaction.PostgresTransaction._opening = once
+
+
+FAULTS = {
+    "": lambda: None,
+    "blind": blind,
+    "early": early,
+    "alike": alike,
+    "hasty": hasty,
+    "settled": settled,
+}
 
 
 def work(url: str, name: str, count: int, first: int, log: int) -> None:

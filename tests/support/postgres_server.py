@@ -102,7 +102,7 @@ class Server:
         )
         log.close()
         status = self.data / "postmaster.pid"
-        while not (status.exists() and status.read_text().rstrip().endswith("ready")):
+        while not (status.exists() and status.read_text().rstrip().endswith(("ready", "standby"))):
             assert self.process.poll() is None, (self.directory / "log").read_text()
             time.sleep(0.02)
 
