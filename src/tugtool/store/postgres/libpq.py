@@ -41,7 +41,8 @@ _SQLSTATE = ord("C")
 _PRIMARY = ord("M")
 
 #: SQLSTATEs of a server that ends the connection: shutdown, crash, start-up, idle for too long.
-_ENDED = ("57P01", "57P02", "57P03", "57P05", "25P03", "25P04")
+#: Those that begin with 08 are a pooler's, which has lost the server.
+_ENDED = ("08", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04")
 
 _BOOL, _INTS, _FLOATS, _NUMERIC = 16, (20, 21, 23, 26), (700, 701), 1700
 
@@ -423,7 +424,7 @@ class Connection:
         state = (pq.PQresultErrorField(result, _SQLSTATE) or b"").decode()
         words = pq.PQresultErrorField(result, _PRIMARY) or b"it was not carried out"
         message = words.decode("utf-8", "replace")
-        if state in _ENDED or (not state and pq.PQstatus(self._handle) != _CONNECTION_OK):
+        if state.startswith(_ENDED) or (not state and pq.PQstatus(self._handle) != _CONNECTION_OK):
             raise ConnectionLost(message)
         return StatementFailed(state, message)
 
