@@ -489,6 +489,7 @@ def test_following_ends_when_nobody_reads_any_more(following):
     assert process.stderr.read() == ""
 
 
+@pytest.mark.file
 def test_following_survives_that_the_database_is_replaced_by_an_earlier_one(following):
     desk, process = following("work", "--json")
     assert next_kinds(process) == ["init"]
@@ -511,6 +512,7 @@ def test_following_survives_that_the_database_is_replaced_by_an_earlier_one(foll
     assert told == ["W105", "restore", "claim"]
 
 
+@pytest.mark.file
 def test_following_waits_for_a_database_that_is_not_there(following):
     desk, process = following("work")
     process.stdout.readline()
@@ -534,6 +536,7 @@ def snapshot(desk, target: Path) -> None:
     source.close()
 
 
+@pytest.mark.file
 def test_following_a_file_that_is_no_database_is_refused(desk):
     desk = desk("1 t", init=False)
     (desk.repo.path / ".tugtool" / "state.db").write_text("some notes of mine\n" * 100)

@@ -19,6 +19,7 @@ from tugtool.errors import TugError
 from tugtool.errors.state import DatabaseUnavailable, NewerDatabase, QueryFailed
 from tugtool.state.record import PlanCopy
 from tugtool.store import NO_PLAN, open_store, schema, sql
+from tugtool.store.owners import Machine
 from tugtool.store.postgres import PostgresStore, create, libpq, transaction, translate
 from tugtool.store.postgres.address import Address, schema_of
 from tugtool.store.postgres.transaction import PostgresTransaction
@@ -919,9 +920,80 @@ def test_an_older_schema_is_migrated_in_one_transaction(pg, monkeypatch):
         except QueryFailed as error:
             # The table is there already: nothing of it is done twice.
             assert "already exists" in error.message  # noqa: PT017
-            assert pg.store.ask(f"select version from {name}.repository".encode()).rows[0][0] == 12
+            assert pg.store.ask(f"select version from {name}.repository".encode()).rows[0][0] == 13
     pg.store.ask(f"drop table {name}.odd".encode())
     pg.store.ask(f"update {name}.repository set version = {schema.VERSION}".encode())
+
+
+COLUMNS = """
+select table_name, ordinal_position, column_name, data_type, is_nullable, collation_name,
+       column_default
+  from information_schema.columns where table_schema = $1 order by 1, 2
+"""
+INDEXES = (
+    "select indexname, replace(indexdef, $2, '') from pg_indexes where schemaname = $1 order by 1"
+)
+RULES = """
+select conrelid::regclass::text, conname, replace(pg_get_constraintdef(c.oid), $2, '')
+  from pg_constraint c join pg_namespace n on n.oid = c.connamespace
+ where n.nspname = $1 and contype <> 'n' order by 1, 2
+"""
+
+
+def _shape(store: PostgresStore) -> list[list]:
+    name = store.address.schema
+    found = [store.ask(COLUMNS.encode(), name)]
+    found += [store.ask(text.encode(), name, f"{name}.") for text in (INDEXES, RULES)]
+    return [
+        [tuple(str(cell).replace(f"{name}.", "") for cell in row) for row in each.rows]
+        for each in found
+    ]
+
+
+@pytest.fixture
+def thirteen(on_postgres, tmp_path):
+    """Real rows in the tables of schema 13, as its own program made them; and a fresh schema."""
+    base = engines.url_in(tmp_path).partition("&schema")[0]
+    store = PostgresStore(f"{base}&schema=thirteen", machine=Machine("id-a", "till"))
+    fresh = PostgresStore(engines.url_in(tmp_path))
+    text = (Path(__file__).parent / "postgres-13.sql").read_text().replace("{schema}", "thirteen")
+    connection = store.take()
+    begin = ("begin", "create schema thirteen", create._path("thirteen"))
+    create._run(store, connection, (*begin, *text.split("\n--\n"), "commit"))
+    connection.close()
+    yield store, fresh
+    store.ask(b"drop schema thirteen cascade")
+    store.close()
+    fresh.close()
+
+
+def _column(store: PostgresStore, text: str) -> list:
+    return [row[0] for row in store.ask(text.encode()).rows]
+
+
+def test_a_migrated_schema_is_the_same_as_a_fresh_one_and_its_rows_belong_to_the_machine(thirteen):
+    store, fresh = thirteen
+    with contextlib.suppress(TugError):
+        store.ask(b"create role worker login")
+    store.ask(b"grant select, insert on thirteen.plans to worker")
+    assert create.migrate(store) == 13
+    assert _shape(store) == _shape(fresh)
+    assert _column(
+        store, "select distinct claimed_by from thirteen.steps order by 1 nulls last"
+    ) == [
+        "id-a:/srv/shop-1",
+        "id-a:/srv/shop-3",
+        None,
+    ]
+    for table, column in create._OWNERS:
+        found = _column(store, f"select {column} from thirteen.{table} where {column} is not null")
+        assert all(each.startswith("id-a:") for each in found), table
+    assert _column(store, "select worktree from thirteen.dashes") == ["id-a:.tugtree/tugdash__tidy"]
+    assert _column(store, "select name from thirteen.machines where id = 'id-a'") == ["till"]
+    (epoch,) = _column(store, "select epoch from thirteen.epoch")
+    assert re.fullmatch("[0-9a-f]{32}", epoch)
+    rights = "select has_table_privilege('worker', 'thirteen.requests', 'insert')"
+    assert _column(store, rights) == [True]
 
 
 def test_whoever_makes_tables_that_another_has_just_made_makes_none(pg, monkeypatch):

@@ -112,14 +112,15 @@ SETTINGS = {
     "log.max_bytes": Setting(102400, "the implementation log is rotated beyond this size"),
 }
 AGENTS = "agents"  # Has a table per role.
-SECTIONS = ("plan", "state", "log", "implement", "worktree", "merge", "notify", AGENTS)
+SECTIONS = ("plan", "state", "log", "implement", "worktree", "merge", "notify", "serve", AGENTS)
 
 
 def all_settings() -> dict[str, Setting]:
     """Every key; those of runs are loaded only for a run, or for a file that sets them."""
     from tugtool.system import agent_config as runs
+    from tugtool.system import serve_config as server
 
-    return SETTINGS | runs.SETTINGS
+    return SETTINGS | runs.SETTINGS | server.SETTINGS
 
 
 class Settings:

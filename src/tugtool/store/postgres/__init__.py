@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any, ParamSpec, TypeVar
 
     from tugtool.store import Rescue
+    from tugtool.store.owners import Machine
     from tugtool.store.postgres.libpq import PostgresRow
     from tugtool.store.postgres.listen import Listener
     from tugtool.store.postgres.transaction import Statement
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 #: The schema version in `schema`, which is loaded only to make or migrate.
-CURRENT = 13
+CURRENT = 14
 
 OLDEST_SERVER = 140000
 
@@ -85,10 +86,13 @@ class PostgresStore:
         repository: str | None = None,
         clock: Callable[[], int] | None = None,
         busy_seconds: float = 5,
+        machine: Machine | None = None,
     ) -> None:
         self.address = Address(url, repository)
         #: The repository's name, as its schema has it; None accepts any.
         self.repository = repository
+        #: The machine of the caller's worktrees; without one a path alone is the owner.
+        self.machine = machine
         #: Set by tests; else the server's clock counts.
         self.clock = clock
         self.busy_seconds = min(busy_seconds, 2_000_000)

@@ -145,7 +145,7 @@ def _number(cursor: Cursor) -> int | None:
 
 
 #: The application id and version in `schema`, which is loaded only to make or migrate.
-CURRENT = (0x54756731, 13)
+CURRENT = (0x54756731, 14)
 
 #: How often a waiting command looks for changes.
 LOOK_SECONDS = 0.05
