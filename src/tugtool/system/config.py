@@ -247,10 +247,15 @@ def load(root: str) -> Settings:
 
 
 def _toml(path: str) -> dict[str, object]:
-    # It costs 15 to 20 % of a bare start, so it is loaded only to read a file.
-    import tomllib
+    # Loaded only to read a file, and the full reader only if it has to be.
+    from tugtool.system import plain_toml
 
     text = files.text(CONFIG_PATH, files.read(path))
+    plain = plain_toml.read(text)
+    if plain is not None:
+        return plain
+    import tomllib
+
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 
@@ -312,10 +311,11 @@ class PostgresTransaction:
     def _repeat(self) -> None:
         if self._log is None:
             raise translate.lost(self._store.address, _NOTHING)
-        outcomes: list[Outcome] | None = None
-        # What was not refused before: another process was there meanwhile.
-        with contextlib.suppress(QueryFailed):
+        try:
             outcomes = self._exchange([statement for statement, _ in self._log])
+        except QueryFailed:
+            # It was not refused before: another process was there meanwhile.
+            outcomes = []
         if outcomes != [outcome for _, outcome in self._log]:
             # Another process changed what the caller has read, or rows got other numbers: the
             # caller's decisions may be wrong.
