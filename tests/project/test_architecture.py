@@ -119,6 +119,7 @@ class Fence(NamedTuple):
 
 FENCES = (
     Fence("know a database engine", ("sqlite3", "_sqlite3"), "store"),
+    Fence("serve over HTTP", ("starlette", "uvicorn", "websockets", "h11", "asyncio"), "server"),
     Fence("call a C library", ("ctypes", "_ctypes"), "store.postgres"),
     Fence(
         "start processes",
@@ -712,6 +713,7 @@ PLANTED = [
     (imports_are_absolute, "cli/main.py", "def f():\n    from .. import git", "relative"),
     (fences_hold, "store/sqlite.py", "import ctypes", "uses ctypes; only store.postgres may"),
     (fences_hold, "git/command.py", "import sqlite3", "uses sqlite3; only store may"),
+    (fences_hold, "cli/main.py", "import uvicorn", "only server may serve over HTTP"),
     (fences_hold, "cli/main.py", "from _sqlite3 import connect", "uses _sqlite3; only store"),
     (
         fences_hold,

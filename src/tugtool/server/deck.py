@@ -48,7 +48,7 @@ def artifact(space: ServedWorkspace, values: Values) -> Mapping[str, object]:
     plan, number = space.plan(_text(values, "plan")), _text(values, "id") or ""
     for step in views.show(space.store, plan)["steps"]:
         for each in step["artifacts"]:
-            if str(each["id"]) == number:
+            if str(each["artifact_id"]) == number:
                 return {"plan_path": plan, "step_anchor": step["anchor"], **each}
     raise errors.InvalidEntry(f"{plan} has no note {number[:20]}")
 

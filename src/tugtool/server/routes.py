@@ -1,4 +1,4 @@
-"""The served commands: the group, method and role of every command, and how a request becomes a Call.
+"""The served commands: group, method and role of each, and how a request becomes a Call.
 
 A request names the options of its command by their long names, with `_`, and the arguments by
 their own names. They become the words of a command line, which the parser of `cli` reads.
