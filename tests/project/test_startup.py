@@ -200,7 +200,7 @@ DRAWING = {
         *("worktree list", "worktree salvage list", "worktree salvage show"),
     ),
     "draw.document": ("report",),
-    "draw.events": ("report", "state log", "state show"),
+    "draw.events": ("state log", "state show"),
     "draw.live": (),
     "draw.plan": ("state show",),
     "draw.report": ("report",),

@@ -48,13 +48,8 @@ class Spell:
         """Whether there is time left, for a proof that counts its rounds itself."""
         return time.monotonic() < self.began + self.seconds
 
-    def examine(self, given: Callable[[], None], short: int) -> None:
+    def examine(self, property: Callable[[], None], short: int) -> None:
         """Try a property of hypothesis on so many examples, and on as many again for each seed."""
-        calm = list(hypothesis.HealthCheck)
-        how = hypothesis.settings(
-            max_examples=short, deadline=None, database=None, suppress_health_check=calm
-        )
-        property = how(given)
         for seed in self.seeds():
             hypothesis.seed(seed)(property)()
         self.tell(f"{self.rounds * short} examples")
@@ -76,16 +71,25 @@ class Spell:
 def examined(short: int, share: float = 1) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a proof of a property of hypothesis: on top of `@given(...)`."""
 
+    calm = list(hypothesis.HealthCheck)
+    # Once: a property may be tried by several tests, and takes its settings only once.
+    how = hypothesis.settings(
+        max_examples=short, deadline=None, database=None, suppress_health_check=calm
+    )
+
     def proof_of(given: Callable[..., None]) -> Callable[..., None]:
+        settled = how(given)
+
         @pytest.mark.proof(share=share)
         def proof(spell: Spell) -> None:
-            spell.examine(given, short)
+            spell.examine(settled, short)
 
         proof.__name__, proof.__doc__, proof.__module__ = (
             given.__name__,
             given.__doc__,
             given.__module__,
         )
+        proof.property = settled
         return proof
 
     return proof_of

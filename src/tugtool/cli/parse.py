@@ -30,6 +30,7 @@ FAMILIES = {
     "state log": ("state_show", "list the events, oldest first"),
     "state stats": ("state_show", "show times and counts of each step"),
     "state diff": ("state_revise", "compare the plan file with the agreed text"),
+    "state revisions": ("state_revise", "list the agreed texts of a plan, or print one of them"),
     "report": ("state_records", "report on a plan: done, proved, deferred, repaired, waiting"),
     "transcript": ("implement", "show the input and output of agents, also while they run"),
     "plan show": ("plan", "show a plan as the parser reads it"),
@@ -103,17 +104,8 @@ GROUPS = {
 
 
 #: The kind of a value by its name in the help; all others are text.
-KINDS = {
-    "ANCHOR": "step",
-    "DIR": "directory",
-    "FILE": "file",
-    "N": "number",
-    "PATH": "directory",
-    "PID": "number",
-    "PLAN": "plan",
-    "SECONDS": "seconds",
-    "STEP": "step",
-}
+KINDS = {"ANCHOR": "step", "DIR": "directory", "FILE": "file", "N": "number", "PATH": "directory"}
+KINDS |= {"PID": "number", "PLAN": "plan", "SECONDS": "seconds", "STEP": "step"}
 
 
 class Option:

@@ -30,6 +30,7 @@ LOOK_COMMANDS = frozenset(
     (
         *("status", "report", "validate", "list", "plan show", "plan graph"),
         *("state show", "state ready", "state why", "state log", "state stats", "state diff"),
+        "state revisions",
         *("state review", "worktree list", "worktree salvage list", "worktree salvage show"),
         *("dash list", "dash show", "doctor", "config", "version", "completion"),
         *("complete-words", "hook pre-tool-use", "plugin path"),
