@@ -28,7 +28,8 @@ API = "/api/v1/"
 LOOK = (
     *("status", "list", "version", "config", "validate", "report", "transcript", "doctor"),
     *("plan show", "plan graph", "state show", "state ready", "state why", "state log"),
-    *("state stats", "state diff", "state review", "state export", "worktree list"),
+    *("state stats", "state diff", "state review", "state revisions", "state export"),
+    "worktree list",
     *("worktree salvage list", "worktree salvage show", "dash list", "dash show"),
 )
 #: Commands of a step's holder, for workers: POST.
