@@ -90,7 +90,7 @@ def _strike_late(stage: Stage) -> None:
 @pytest.mark.proof
 def test_an_operation_is_done_once_although_the_server_is_killed_in_it(spell):
     """Killed as by a power cut, in mid-transaction or between commit and answer; it restarts."""
-    with pg_disturbed.server() as server, engines.at(server.directory):
+    with pg_disturbed.server() as server, engines.on_server(server.directory):
 
         def kill() -> None:
             server.destroy()
