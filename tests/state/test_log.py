@@ -20,6 +20,7 @@ from tugtool.state import history
 from tugtool.state.history import Reader
 from tugtool.store import open_store
 from tugtool.system import clock as clocks
+from tugtool.workflow import sentences
 
 SOURCES = Path(state.__file__).parent
 
@@ -146,7 +147,7 @@ def test_every_kind_of_event_has_words_of_its_own(lab):
     lab = lab("1 tt", "1.1 t", "2 t")
     full(lab)
     assert len(noted_kinds()) > 8
-    assert noted_kinds() | set(lab.events()) <= set(draw_events.WORDS)
+    assert noted_kinds() | set(lab.events()) <= set(sentences.WORDS)
 
 
 def event(kind: str, **more: object) -> dict:
@@ -159,8 +160,7 @@ def test_a_kind_that_nobody_knows_is_told_all_the_same():
     line = "work  star gazed by the main worktree: late"
     assert lines_of([strange], every=True, several=True) == [line]
     assert (
-        draw_events.format_event(event("archive", detail={"note": "old"}), "/repo")
-        == "archived: old"
+        sentences.format_event(event("archive", detail={"note": "old"}), "/repo") == "archived: old"
     )
 
 

@@ -38,9 +38,9 @@ _there: set[str] = set()
 TABLES = [found[1] for each in schema.TABLES if (found := create._TABLE.search(each))]
 #: Those whose first column is a number that the engine gives out.
 NUMBERED = [found[1] for each in schema.TABLES if (found := create._NUMBERED.search(each))]
-_DELETE = [f"delete from {name}" for name in reversed(TABLES)]
+_DELETE = [f"delete from {name}" for name in reversed(TABLES) if name != "epoch"]
 _RESET = [f"alter sequence {name}_number restart" for name in NUMBERED if name != "events"]
-_CLEAN = (*_DELETE, *_RESET, "update repository set last_event = 0")
+_CLEAN = (*_DELETE, *_RESET, "delete from receipts", "update repository set last_event = 0")
 
 
 def url_in(directory: Path | str, repository: str | None = None) -> str:
@@ -132,6 +132,22 @@ def drop(url: str) -> None:
             store.ask(f"drop schema {store.address.quoted_schema()} cascade".encode())
             store.close()
             del _used[directory]
+
+
+@contextlib.contextmanager
+def at(directory: Path) -> Iterator[None]:
+    """Inside, states lie in a server of the test's own."""
+    global _current, _server
+    before = _current, _server, [*_free], {**_used}
+    _current, _server = "postgres", str(directory)
+    _free.clear()
+    _used.clear()
+    try:
+        yield
+    finally:
+        _current, _server, _free[:], used = before
+        _used.clear()
+        _used.update(used)
 
 
 @contextlib.contextmanager

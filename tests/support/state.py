@@ -131,8 +131,8 @@ class Lab:
         answer, self.unsaved = state.release(self.store, KEY, step, owner=owner, **how)
         return answer
 
-    def reset(self, step: str) -> dict:
-        answer, self.unsaved = state.reset(self.store, KEY, step, actor="person")
+    def reset(self, step: str, reason: str | None = None) -> dict:
+        answer, self.unsaved = state.reset(self.store, KEY, step, actor="person", reason=reason)
         return answer
 
     def reopen(self, step: str, **how: object) -> dict:
@@ -159,11 +159,11 @@ class Lab:
         what = {"plan_hash": self.hash, "highest": highest, "seen": seen, **how}
         return state.reconcile(self.store, KEY, proofs, **what)
 
-    def pause(self) -> dict:
-        return state.pause(self.store, KEY)
+    def pause(self, **why: str) -> dict:
+        return state.pause(self.store, KEY, **why)
 
-    def resume(self) -> dict:
-        return state.resume(self.store, KEY)
+    def resume(self, **why: str) -> dict:
+        return state.resume(self.store, KEY, **why)
 
     def revise(self, text: str, *flags: str, dry_run: bool = False) -> dict:
         """Accept another text: `revise(text, "drop_claimed")`; the caller's copy is that then."""

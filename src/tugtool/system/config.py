@@ -112,14 +112,15 @@ SETTINGS = {
     "log.max_bytes": Setting(102400, "the implementation log is rotated beyond this size"),
 }
 AGENTS = "agents"  # Has a table per role.
-SECTIONS = ("plan", "state", "log", "implement", "worktree", "merge", "notify", AGENTS)
+SECTIONS = ("plan", "state", "log", "implement", "worktree", "merge", "notify", "serve", AGENTS)
 
 
 def all_settings() -> dict[str, Setting]:
     """Every key; those of runs are loaded only for a run, or for a file that sets them."""
     from tugtool.system import agent_config as runs
+    from tugtool.system import serve_config as server
 
-    return SETTINGS | runs.SETTINGS
+    return SETTINGS | runs.SETTINGS | server.SETTINGS
 
 
 class Settings:
@@ -246,10 +247,15 @@ def load(root: str) -> Settings:
 
 
 def _toml(path: str) -> dict[str, object]:
-    # It costs 15 to 20 % of a bare start, so it is loaded only to read a file.
-    import tomllib
+    # Loaded only to read a file, and the full reader only if it has to be.
+    from tugtool.system import plain_toml
 
     text = files.text(CONFIG_PATH, files.read(path))
+    plain = plain_toml.read(text)
+    if plain is not None:
+        return plain
+    import tomllib
+
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:

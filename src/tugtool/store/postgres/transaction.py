@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
 import time
 
-from tugtool.errors.state import QueryFailed
+from tugtool.errors.state import DatabaseError, QueryFailed
 from tugtool.store import sql
 from tugtool.store.postgres import libpq, translate
 from tugtool.system import clock as clocks
@@ -20,28 +20,46 @@ if TYPE_CHECKING:
     from tugtool.store.postgres.libpq import Outcome, PostgresRow
 
     Statement = tuple[bytes, Sequence[bytes | None]]
+    Question = tuple[object, ...]
 
 BEGIN_WRITING = b"begin isolation level read committed"
 BEGIN_READING = b"begin isolation level repeatable read read only"
 #: READ COMMITTED: a stricter level would keep a snapshot from before the wait.
-LOCK = b"select pg_advisory_xact_lock(hashtextextended($1, 0))"
-CLOCK = b"select floor(extract(epoch from clock_timestamp()) * 1000)::bigint"
-VERSION = b"select version, identity from repository"
+LOCK = b"pg_advisory_xact_lock(hashtextextended($1, 0))"
+#: Which tables these are, who answers, and the time: as a number, and as text for statements
+#: that are sent along.
+CLOCK = b"""
+select version, identity, pg_backend_pid() as process,
+       floor(extract(epoch from t) * 1000)::bigint as milliseconds,
+       set_config('tugtool.now',
+                  to_char(t at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), true)
+  from (select %s as t offset 0) as clock, repository
+"""
+READ_CLOCK = CLOCK % b"clock_timestamp()"
+LOCK_THEN_CLOCK = CLOCK % (b"case when %s::text is not null then clock_timestamp() end" % LOCK)
+SET_NOW = b"select set_config('tugtool.now', $1, true)"
+NOW = b"current_setting('tugtool.now')"
 # After the commit: a notice inside it would make all commits of the server queue at one lock.
 NOTIFY = b"select set_config('synchronous_commit', 'off', true), pg_notify($1, %s)"
-#: With the server's timeline: a server that takes over counts transactions anew.
-_TIMELINE = b"substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
-TRANSACTION_ID = b"select pg_current_xact_id_if_assigned()::text, " + _TIMELINE
-WAS_COMMITTED = b"select pg_xact_status($1::text::xid8), " + _TIMELINE
-WAS_NOTED = (
-    b"select 1 from events where plan_path = $1 and at = $2 and kind = $3 and detail = $4"
-    b" and step_anchor is not distinct from $5 and actor is not distinct from $6"
-    b" and attempt is not distinct from $7::bigint limit 1"
+# A receipt proves that a commit happened, to any server that has its rows: after a restart, behind
+# a pooler, and on a standby that took over. Transaction ids and equal events do not.
+RECEIPT = b"insert into receipts (at, token) values ($1, $2)"
+#: An update, so that its own commit waits until the receipt is as safe as an answered commit.
+RECEIVED = b"update receipts set token = token where at = $1 and token = $2"
+FORGET = (
+    b"delete from receipts where (at, token) in (select at, token from receipts where at < $1"
+    b" order by at, token limit 1000 for update skip locked)"
 )
-_OF_EVENT = ("plan", "now", "kind", "detail", "anchor", "actor", "attempt")
+#: Nobody asks for a receipt after this time; one transaction in 64, by its token, removes old ones.
+_KEPT_SECONDS, _FORGETFUL = 24 * 3600, b"04"
+
+_NOTHING, _PERHAPS = "nothing was written", "it may have been written"
 
 #: Errors after which nothing is committed and another try may succeed.
-_AGAIN = ("40001", "40P01")
+#: The last is of a standby that has not yet taken over.
+_AGAIN = ("40001", "40P01", "25006")
+#: A prepared statement is not there, is there already, or has other columns since a migration.
+_UNPREPARED = ("26000", "42P05", "0A000")
 #: How many rows are sent before their answers are read.
 _AHEAD = 200
 #: A longer transaction is not sent again; only an import is so long.
@@ -53,7 +71,8 @@ class PostgresTransaction:
     """One transaction; see `tugtool.store.Transaction`.
 
     Nothing is sent before the first statement. One round trip has the begin, the lock of each
-    plan, the server's clock and that statement. Events are sent with the commit, so their numbers
+    plan, the server's clock, that statement and those that are expected after it. Changes wait
+    for the next question, or for the commit. Events are sent with the commit, so their numbers
     are in the order of commits, and plans wait for each other no longer than one commit
     takes.
     """
@@ -70,9 +89,16 @@ class PostgresTransaction:
         self._now = ""
         self._log: list[tuple[Statement, Outcome]] | None = []
         self._notes: list[Statement] = []
+        self._changes: list[Statement] = []
+        #: Questions that will be asked, and the answers to those that were sent.
+        self._expected: dict[Question, Statement] = {}
+        self._answers: dict[Question, Outcome] = {}
         self._wrote = False
         self._failure: libpq.StatementFailed | None = None
+        #: The last refusal after which another try may succeed.
+        self._passing: libpq.StatementFailed | None = None
         self._cursors = 0
+        self._token: tuple[bytes | None, bytes] = (None, b"")
 
     @property
     def now(self) -> str:
@@ -120,17 +146,29 @@ class PostgresTransaction:
 
     def run(self, statement: str, **values: object) -> int:
         """Run a statement and return the number of changed rows."""
+        self._answers.clear()
         return self._ask(statement, values).changed
+
+    def later(self, statement: str, **values: object) -> None:
+        """Run a statement for its changes; its errors may show at the next one."""
+        self._before(statement)
+        self._answers.clear()
+        self._changes.append(self._bound(statement, values))
+
+    def expect(self, statement: str, **values: object) -> None:
+        """Announce a question: it goes with the next one, and is not asked again."""
+        self._expected[statement, *values.values()] = self._bound(statement, values)
 
     def note(self, kind: str, detail: Mapping[str, object], **values: object) -> None:
         """Add an event to the log at the commit."""
-        values |= {"kind": kind, "detail": text.encode(detail)}
+        values |= {"now": self.now, "kind": kind, "detail": text.encode(detail)}
         self._notes.append(self._bound(sql.ADD_EVENT, values))
 
     def many(self, statement: str, rows: Iterable[Mapping[str, object]]) -> None:
         """Run a statement once per row."""
         query, names = translate.numbered(statement)
         self._before(statement)
+        self._answers.clear()
         batch: list[Statement] = []
         for row in rows:
             batch.append((query, [libpq.encoded(row[name]) for name in names]))
@@ -142,7 +180,8 @@ class PostgresTransaction:
 
     def _ask(self, statement: str, values: Mapping[str, object]) -> Outcome:
         self._before(statement)
-        return self._run(self._bound(statement, values))[-1]
+        known = self._answers.pop((statement, *values.values()), None)
+        return known or self._run(self._bound(statement, values))[-1]
 
     def _before(self, statement: str) -> None:
         """Write the events that a statement about events must see."""
@@ -157,7 +196,11 @@ class PostgresTransaction:
         # Nearly every statement needs the plan and the time.
         named = {"plan": self.plan, **values}
         if "now" in names and "now" not in named:
-            named["now"] = self.now
+            if self._milliseconds is None and self._store.clock is None:
+                # Not known here yet; the server has it when this arrives.
+                query, names = translate.numbered(statement, now=NOW)
+            else:
+                named["now"] = self.now
         return query, [libpq.encoded(named[name]) for name in names]
 
     # -- round trips -------------------------------------------------------------------
@@ -166,14 +209,19 @@ class PostgresTransaction:
         """Run statements in one round trip, if needed on a new connection."""
         if self._failure is not None:
             raise translate.refusal(self._store.address, self._failure)
+        changes, self._changes = self._changes, []
+        expected, self._expected = self._expected, {}
+        sent = [*changes, *batch, *expected.values()]
         try:
-            outcomes = self._exchange(batch)
+            outcomes = self._exchange(sent)
         except libpq.ConnectionLost:
-            outcomes = self._again(batch)
+            outcomes = self._again(sent)
         if self._log is not None:
-            self._log += zip(batch, outcomes, strict=True)
+            self._log += zip(sent, outcomes, strict=True)
             self._log = self._log if len(self._log) <= _LONGEST_LOG else None
-        return outcomes
+        asked = len(changes) + len(batch)
+        self._answers |= zip(expected, outcomes[asked:], strict=True)
+        return outcomes[len(changes) : asked]
 
     def _exchange(self, batch: Sequence[Statement]) -> list[Outcome]:
         opening = [] if self._is_open else self._opening()
@@ -195,27 +243,37 @@ class PostgresTransaction:
     def _opening(self) -> list[Statement]:
         if self._connection is None:
             self._connection = self._store.take()
-        begin = BEGIN_WRITING if self._writing else BEGIN_READING
-        locks = self._plans if self._writing else ()
-        return [
-            (begin, ()),
-            self._store.settings(writing=self._writing),
-            (VERSION, ()),
-            *((LOCK, (self._store.lock_key(plan),)) for plan in locks),
-            (CLOCK, ()),
-        ]
+        opening: list[Statement] = [(BEGIN_WRITING if self._writing else BEGIN_READING, ())]
+        opening += self._store.settings(self._connection, writing=self._writing)
+        if self._writing:
+            *keys, last = [self._store.lock_key(plan) for plan in self._plans]
+            opening += [(b"select " + LOCK, (key,)) for key in keys]
+            opening.append((LOCK_THEN_CLOCK, (last,)))
+        else:
+            opening.append((READ_CLOCK, ()))
+        if self._milliseconds is not None:
+            # A repeated transaction keeps its time.
+            opening.append((SET_NOW, (self._now.encode(),)))
+        return opening
 
     def _opened(self, outcomes: list[Outcome]) -> None:
-        self._store.check(outcomes[2].rows[0])
-        if self._milliseconds is None:
+        first = self._milliseconds is None
+        found = outcomes[-1 if first else -2].rows[0]
+        self._store.check(found)
+        assert self._connection is not None
+        self._connection.is_direct = found["process"] == self._connection.server_process
+        if first:
             # Read after the lock: later transactions have later times. Tests set their own.
             clock = self._store.clock
-            self._milliseconds = clock() if clock else outcomes[-1].rows[0][0]
-            self._now = clocks.text(self._milliseconds)
+            milliseconds: int = clock() if clock else found["milliseconds"]
+            self._milliseconds = milliseconds
+            self._now = clocks.text(milliseconds)
 
     def _fail(self, failure: libpq.StatementFailed, *, opening: bool) -> None:
         """Raise our error for a failed statement."""
-        if failure.state in _AGAIN:
+        direct = self._connection is not None and self._connection.is_direct
+        if failure.state in _AGAIN or (direct and failure.state in _UNPREPARED):
+            self._passing = failure
             raise libpq.ConnectionLost(str(failure))
         if failure.state == "55P03" and opening:
             self._roll_back()
@@ -228,7 +286,7 @@ class PostgresTransaction:
 
     def _again(self, batch: Sequence[Statement]) -> list[Outcome]:
         """Repeat the whole transaction, as long as the results are the same; then go on."""
-        for _ in self._tries("nothing was written"):  # pragma: no branch (they end by refusing)
+        for _ in self._tries(_NOTHING):  # pragma: no branch (they end by refusing)
             try:
                 self._repeat()
                 return self._exchange(batch)
@@ -238,26 +296,30 @@ class PostgresTransaction:
 
     def _tries(self, outcome: str) -> Iterator[None]:
         """Yield once per new connection, with back-off, as long as a command may wait."""
-        deadline = time.monotonic() + self._store.busy_seconds
+        deadline = time.monotonic() + min(self._store.busy_seconds, _KEPT_SECONDS / 2)
         pause = _FIRST_PAUSE
         while True:
             self._drop()
             yield
             if time.monotonic() + pause > deadline:
+                if self._passing is not None and outcome == _NOTHING:
+                    raise translate.refusal(self._store.address, self._passing)
                 raise translate.lost(self._store.address, outcome)
             time.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     def _repeat(self) -> None:
         if self._log is None:
-            raise translate.lost(self._store.address, "nothing was written")
-        outcomes: list[Outcome] | None = None
-        # What was not refused before: another process was there meanwhile.
-        with contextlib.suppress(QueryFailed):
+            raise translate.lost(self._store.address, _NOTHING)
+        try:
             outcomes = self._exchange([statement for statement, _ in self._log])
+        except QueryFailed:
+            # It was not refused before: another process was there meanwhile.
+            outcomes = []
         if outcomes != [outcome for _, outcome in self._log]:
-            # Another process changed what the caller has read, so its decisions may be wrong.
-            raise translate.lost(self._store.address, "nothing was written")
+            # Another process changed what the caller has read, or rows got other numbers: the
+            # caller's decisions may be wrong.
+            raise translate.overtaken(self._store.address)
 
     # -- the end -----------------------------------------------------------------------
 
@@ -279,70 +341,66 @@ class PostgresTransaction:
             raise translate.refusal(self._store.address, self._failure)
         if not (self._wrote or self._notes):
             return
-        number = None if self._notes else self._number()
+        self._expected = {}
+        if self._milliseconds is None:
+            self._run()
+        self._token = (libpq.encoded(self._milliseconds), os.urandom(12).hex().encode())
         try:
             self._end()
         except libpq.ConnectionLost:
-            self._end_again(number)
-
-    def _number(self) -> PostgresRow:
-        """Return the server's id of the transaction, to ask for it after a lost commit."""
-        outcomes = self._run((TRANSACTION_ID, ()))
-        if self._log:
-            self._log.pop()
-        return outcomes[0].rows[0]
+            self._end_again()
 
     def _end(self) -> None:
-        """Write the events, commit, and notify waiting processes: one round trip."""
+        """Write the receipt and the events, commit, notify waiting processes: one round trip."""
         # The number of the last event lets a listener ignore a notice that it gets late.
         said = b"(%s)::text" % self._store.last_event if self._notes else b"''"
         notify: Statement = (NOTIFY % said, (self._store.address.schema.encode(),))
         connection = self._connection
         assert connection is not None
-        for statement, values in (*self._notes, (b"commit", ()), notify):
+        written = [*self._changes, *self._receipt(), *self._notes, (b"commit", ())]
+        for statement, values in (*written, notify):
             connection.send(statement, values)
         connection.flush()
-        *outcomes, _ = connection.receive(len(self._notes) + 2)
+        *outcomes, _ = connection.receive(len(written) + 1)
         # A failed notice does not matter: waiting processes also look now and then.
         for outcome in outcomes:
             if isinstance(outcome, libpq.StatementFailed):
                 self._fail(outcome, opening=False)
         self._is_open = False
 
-    def _end_again(self, number: PostgresRow | None) -> None:
+    def _receipt(self) -> Iterator[Statement]:
+        """Write the receipt of this transaction, and now and then remove old ones."""
+        yield RECEIPT, self._token
+        if self._token[1] < _FORGETFUL:
+            yield FORGET, (libpq.encoded((self._milliseconds or 0) - _KEPT_SECONDS * 1000),)
+
+    def _end_again(self) -> None:
         """Find out whether an unanswered commit happened; if not, repeat it."""
-        for _ in self._tries(
-            "it may have been written"
-        ):  # pragma: no branch (they end by refusing)
+        for _ in self._tries(_PERHAPS):  # pragma: no branch (they end by refusing)
             try:
-                if self._is_committed(number):
+                if self._is_committed():
                     return
-                self._roll_back()
                 self._repeat()
-                if number is not None:
-                    number = self._number()
                 return self._end()
             except libpq.ConnectionLost:
                 continue
 
-    def _is_committed(self, number: PostgresRow | None) -> bool:
-        """Return whether it was committed; the locks prove that the lost transaction is over."""
-        if self._notes:
-            _, names = translate.numbered(sql.ADD_EVENT)
-            of = dict(zip(names, self._notes[0][1], strict=True))
-            values = [of[name] for name in _OF_EVENT]
-            return bool(self._exchange([(WAS_NOTED, values)])[0].rows)
-        assert number is not None
+    def _is_committed(self) -> bool:
+        """Return whether the receipt exists; the locks prove that the lost transaction is over."""
         try:
-            known = self._exchange([(WAS_COMMITTED, (libpq.encoded(number[0]),))])[0].rows[0]
-        except QueryFailed:
-            # The id is in the future: this server does not know it.
-            self._failure = None
+            found = self._exchange([(RECEIVED, self._token)])[0].changed
+        except DatabaseError as error:
+            # The server is away, or the lost transaction still holds its locks.
+            raise translate.lost(self._store.address, _PERHAPS) from error
+        assert self._connection is not None
+        if not found:
+            self._roll_back()
             return False
-        if known[0] is None or known[1] != number[1]:
-            # It is too old, or another server has taken over and counts anew.
-            raise translate.lost(self._store.address, "it may have been written")
-        return bool(known[0] == "committed")
+        self._connection.send(b"commit")
+        self._connection.flush()
+        self._connection.receive(1)
+        self._is_open = False
+        return True
 
     def _roll_back(self) -> None:
         """Roll back without waiting for the answer."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tugtool.store.postgres.libpq import StatementFailed
 
 #: Statement -> the same with numbered parameters, and their names in that order.
-_known: dict[str, tuple[bytes, tuple[str, ...]]] = {}
+_known: dict[tuple[str, bytes], tuple[bytes, tuple[str, ...]]] = {}
 
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyz_")
 
@@ -26,18 +26,20 @@ _KINDS = (
 )
 #: The database cannot be used: no tables, no rights, damage.
 _UNUSABLE = ("42P01", "3F000", "42501", "XX001", "XX002", "28", "3D000", "25006")
+#: The name of a refusal after which the same operation may succeed at once.
+OVERTAKEN = "OVERTAKEN"
 _NO_TABLES = ("42P01", "3F000")
 
 
-def numbered(statement: str) -> tuple[bytes, tuple[str, ...]]:
-    """Return the statement with `$1` for `:name`, and the names."""
-    known = _known.get(statement)
+def numbered(statement: str, now: bytes = b"") -> tuple[bytes, tuple[str, ...]]:
+    """Return the statement with `$1` for `:name`, and the names; `now` replaces `:now`."""
+    known = _known.get((statement, now))
     if known is None:
-        known = _known[statement] = _numbered(statement)
+        known = _known[statement, now] = _numbered(statement, now.decode())
     return known
 
 
-def _numbered(statement: str) -> tuple[bytes, tuple[str, ...]]:
+def _numbered(statement: str, now: str) -> tuple[bytes, tuple[str, ...]]:
     first, *others = statement.split(":")
     parts, names = [first], list[str]()
     for other in others:
@@ -45,6 +47,9 @@ def _numbered(statement: str) -> tuple[bytes, tuple[str, ...]]:
         name = other[:length]
         if not name:
             parts.append(f":{other}")
+            continue
+        if now and name == "now":
+            parts.append(now + other[length:])
             continue
         if name not in names:
             names.append(name)
@@ -94,15 +99,20 @@ def unreachable(address: Address, said: str) -> DatabaseUnavailable:
     )
 
 
-def lost(address: Address, outcome: str) -> QueryFailed:
+def lost(address: Address, outcome: str, name: str = "LOST") -> QueryFailed:
     """Return the error of a connection lost in a transaction, without a new one in time."""
     return QueryFailed(
         address.shown,
         reason=f"ended the connection; {outcome}",
-        name="LOST",
+        name=name,
         engine="postgres",
         hint="tugcode log --limit 5" if "may" in outcome else "try again",
     )
+
+
+def overtaken(address: Address) -> QueryFailed:
+    """Return the error of a lost transaction that would now have other results."""
+    return lost(address, "nothing was written", OVERTAKEN)
 
 
 def busy(address: Address, holder: str, seconds: float) -> QueryFailed:

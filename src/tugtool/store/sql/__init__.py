@@ -330,8 +330,6 @@ returning id
 
 ARTIFACTS = f"select * from step_artifacts {of_step} order by id"
 
-PLAN_ARTIFACTS = "select * from step_artifacts where plan_path = :plan order by step_anchor, id"
-
 ADD_EVENT = """
 insert into events (at, plan_path, step_anchor, kind, actor, attempt, detail)
 values (:now, :plan, :anchor, :kind, :actor, :attempt, :detail)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 
+from tugtool import state
 from tugtool.errors import GitFailed, TugError, listing, quoted
 from tugtool.errors.state import CLAIM_LOST
 from tugtool.git import command as git
 from tugtool.git import history, index, status, trailers
-from tugtool.state import completion, intents, record
+from tugtool.state import intents, record
 from tugtool.system import crash
 from tugtool.workflow.commit import log
 from tugtool.workflow.commit.intent import Intent, caller_commit_site, mixed_plans
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from tugtool.store import Row
     from tugtool.workflow.commit.intent import CommitSite
     from tugtool.workflow.workspace import Workspace
-
 
 #: Why the state could not be updated, by the error's code; all others: db_error.
 REASONS = {
@@ -331,7 +331,7 @@ def _complete(
 ) -> tuple[Mapping[str, object], TugError | None]:
     plan, anchor = intent.plan, intent.anchor
     try:
-        answer = completion.complete(
+        answer = state.complete(
             site.store,
             plan,
             anchor,
@@ -375,9 +375,8 @@ def _finish_interrupted(site: CommitSite, intent: Intent, made: WorkCommit | Non
 def _completed(site: CommitSite, plan: str, step: Row) -> Any:
     """Return the answer for a step that is completed already."""
     who: Any = {"owner": site.owner, "copy": site.copy(plan), "attempt": step["attempt"]}
-    answer = completion.complete(site.store, plan, step["anchor"], **who)
     return {
-        **answer,
+        **state.complete(site.store, plan, step["anchor"], **who),
         "committed": False,
         "recovered": False,
         "files_staged": [],

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 
+from tugtool import state
 from tugtool.errors import TugError, quoted
 from tugtool.errors.git import LeftWork
 from tugtool.git import command as git
 from tugtool.git import git_dir, index, worktrees
 from tugtool.git import refs as git_refs
-from tugtool.state import attempts, record, releases
+from tugtool.state import attempts, record
 from tugtool.state import worktrees as state_worktrees
 from tugtool.system import config, crash, files, text
 from tugtool.workflow import salvage, worktree
@@ -197,7 +198,7 @@ def refuse_mixed(space: Workspace, plan: str, claim: Mapping[str, Any]) -> None:
     left = left_work(space.repo, space.owner, space.worktree)
     if left is not None and (left["plan_path"], left["step_anchor"]) != (plan, claim["anchor"]):
         who: Any = {"owner": space.owner, "attempt": claim["attempt"], "interrupted": True}
-        releases.release(space.store, plan, claim["anchor"], **who)
+        state.release(space.store, plan, claim["anchor"], **who)
         raise _refusal(space, left)
 
 
