@@ -252,8 +252,13 @@ def _chain(steps: int) -> list[str]:
 
 
 def _fan(steps: int) -> list[str]:
-    """All wait for the second; the first is free."""
-    return ["1 t", "2 t", *(f"{n} t < 2" for n in range(3, steps + 1))]
+    """All wait for the fifth, which nobody completes here: that would be a lot to tell."""
+    return [*_flat(5), *(f"{n} t < 5" for n in range(6, steps + 1))]
+
+
+def _join(steps: int) -> list[str]:
+    """The last waits for all."""
+    return [*_flat(steps - 1), f"{steps} t < {' '.join(map(str, range(1, steps)))}"]
 
 
 def _nested(steps: int) -> list[str]:
@@ -261,7 +266,7 @@ def _nested(steps: int) -> list[str]:
     return [line for n in range(1, steps // 2 + 1) for line in (f"{n} t", f"{n}.1 t")]
 
 
-SHAPES = {"flat": _flat, "chain": _chain, "fan": _fan, "nested": _nested}
+SHAPES = {"flat": _flat, "chain": _chain, "fan": _fan, "join": _join, "nested": _nested}
 
 
 class Counted:
