@@ -98,6 +98,8 @@ REASONS = {
     "state.history": "log and stats read the same events",
     "state.record": "what every operation shares; every claim loads it as one file",
     "state.reviews": "what waits for a person, and what a person says to it",
+    "store.postgres.libpq": "the driver: a command loads it as one file",
+    "store.postgres.transaction": "what is sent together, and what is sent again",
     "store.sqlite": "every command on the record loads it as one file",
     "system": "the room's docstring",
     "system.serve_config": "the settings of the server, which other commands do not load",
