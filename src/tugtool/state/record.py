@@ -141,13 +141,14 @@ def reopen_unfinished(tx: Transaction, row: Row, *statuses: str) -> Changes:
 def gone(tx: Transaction, plan: str | None = None) -> set[str]:
     """Return held steps whose holder's process no longer runs."""
     holders = tx.all(sql.HOLDERS, plan=tx.plan if plan is None else plan)
-    return {row["step_anchor"] for row in holders if _is_gone(row)}
+    return {row["step_anchor"] for row in holders if is_gone(row)}
 
 
-def _is_gone(row: Row) -> bool:
+def is_gone(row: Row) -> bool:
+    """Return whether a holder's process has ended; of another machine's only the lease counts."""
     from tugtool.system import process  # Most claims name no process.
 
-    return process.is_gone(row)
+    return process.is_gone(row) and not on_other_machine(row["worktree"])
 
 
 def storable(text: str) -> str:
@@ -158,6 +159,12 @@ def storable(text: str) -> str:
 def owner_of(worktree: str) -> str:
     """Return the name under which a worktree owns steps: its path as storable text."""
     return storable(worktree)
+
+
+def on_other_machine(owner: str) -> bool:
+    """Return whether an owner's worktree is on another machine: `machine:path`."""
+    machine, mark, path = owner.partition(":")
+    return bool(mark) and "/" not in machine and path.startswith(("/", "."))
 
 
 def reason(text: str | None) -> str | None:

@@ -13,6 +13,7 @@ import time
 
 from tugtool.errors.state import QueryFailed
 from tugtool.store import NO_PLAN
+from tugtool.store.owners import Owners
 from tugtool.store.postgres import libpq, translate
 from tugtool.store.postgres.address import Address
 from tugtool.store.postgres.transaction import PostgresTransaction
@@ -88,6 +89,9 @@ class PostgresStore:
         self.repository = repository
         #: The machine of the caller's worktrees; without one a path alone is the owner.
         self.machine = machine
+        self.owners = Owners(machine) if machine else None
+        #: Whether the machine's name is in the database.
+        self.is_known = False
         #: Set by tests; else the server's clock counts.
         self.clock = clock
         self.busy_seconds = min(busy_seconds, 2_000_000)

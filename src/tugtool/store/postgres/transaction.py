@@ -8,6 +8,7 @@ import time
 
 from tugtool.errors.state import DatabaseError, QueryFailed
 from tugtool.store import sql
+from tugtool.store.owners import ADD_MACHINE, COLUMNS, MACHINES
 from tugtool.store.postgres import libpq, translate
 from tugtool.system import clock as clocks
 from tugtool.system import text
@@ -77,6 +78,8 @@ class PostgresTransaction:
         self._wrote = False
         self._failure: libpq.StatementFailed | None = None
         self._cursors = 0
+        self._owners = store.owners
+        self._adds_machine = False
         self._token: tuple[bytes | None, bytes] = (None, b"")
 
     @property
@@ -115,7 +118,7 @@ class PostgresTransaction:
         # Not to be sent again: the rows read so far are not kept.
         self._log = None
         while rows := self._run((b"fetch %d from %s" % (_AHEAD, name), ()))[-1].rows:
-            yield from rows
+            yield from self._seen(rows)
         self._run((b"close %s" % name, ()))
 
     def value(self, statement: str, **values: object) -> Any:
@@ -136,10 +139,10 @@ class PostgresTransaction:
         """Run a statement once per row."""
         query, names = translate.numbered(statement)
         self._before(statement)
-        batch: list[Statement] = []
+        batch = self._machine(statement)
         for row in rows:
-            batch.append((query, [libpq.encoded(row[name]) for name in names]))
-            if len(batch) == _AHEAD:
+            batch.append((query, self._encoded(names, row)))
+            if len(batch) >= _AHEAD:
                 self._run(*batch)
                 batch = []
         if batch:
@@ -147,7 +150,8 @@ class PostgresTransaction:
 
     def _ask(self, statement: str, values: Mapping[str, object]) -> Outcome:
         self._before(statement)
-        return self._run(self._bound(statement, values))[-1]
+        outcome = self._run(*self._machine(statement), self._bound(statement, values))[-1]
+        return libpq.Outcome(self._seen(outcome.rows), outcome.changed)
 
     def _before(self, statement: str) -> None:
         """Write the events that a statement about events must see."""
@@ -163,7 +167,39 @@ class PostgresTransaction:
         named = {"plan": self.plan, **values}
         if "now" in names and "now" not in named:
             named["now"] = self.now
-        return query, [libpq.encoded(named[name]) for name in names]
+        return query, self._encoded(names, named)
+
+    # -- owners ------------------------------------------------------------------------
+
+    def _encoded(self, names: Sequence[str], named: Mapping[str, object]) -> list[bytes | None]:
+        """Return the values of parameters, with owners as they are stored."""
+        owners = self._owners
+        if owners is None:
+            return [libpq.encoded(named[name]) for name in names]
+        return [libpq.encoded(owners.stored(name, named[name], self._machines)) for name in names]
+
+    def _seen(self, rows: list[PostgresRow]) -> list[PostgresRow]:
+        """Return rows with owners as this machine sees them."""
+        owners = self._owners
+        if owners is None or not rows or COLUMNS.isdisjoint(rows[0].keys()):
+            return rows
+        columns = rows[0].keys()
+        return [row.changed(owners.seen(columns, [*row], self._machines)) for row in rows]
+
+    def _machine(self, statement: str) -> list[Statement]:
+        """Return what adds this machine before the first statement that adds an owner of it."""
+        owners, (_, names) = self._owners, translate.numbered(statement)
+        known = self._adds_machine or self._store.is_known
+        if owners is None or known or not owners.adds_owner(statement, names):
+            return []
+        self._adds_machine = True
+        query, names = translate.numbered(ADD_MACHINE)
+        here = {"machine": owners.machine.id, "name": owners.machine.name}
+        return [(query, [libpq.encoded(here[name]) for name in names])]
+
+    def _machines(self) -> list[tuple[str, str]]:
+        rows = self._run((MACHINES.encode(), ()))[-1].rows
+        return [(id, name) for id, name in rows]
 
     # -- round trips -------------------------------------------------------------------
 
@@ -290,6 +326,7 @@ class PostgresTransaction:
             self._end()
         except libpq.ConnectionLost:
             self._end_again()
+        self._store.is_known = self._store.is_known or self._adds_machine
 
     def _end(self) -> None:
         """Write the receipt and the events, commit, notify waiting processes: one round trip."""
