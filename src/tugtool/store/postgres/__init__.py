@@ -9,10 +9,12 @@ To add a schema change: `store.schema`; `create` has what PostgreSQL calls diffe
 
 from __future__ import annotations
 
+import functools
 import time
 
 from tugtool.errors.state import QueryFailed
 from tugtool.store import NO_PLAN
+from tugtool.store.owners import Owners
 from tugtool.store.postgres import libpq, translate
 from tugtool.store.postgres.address import Address
 from tugtool.store.postgres.transaction import PostgresTransaction
@@ -96,6 +98,9 @@ class PostgresStore:
         self.repository = repository
         #: The machine of the caller's worktrees; without one a path alone is the owner.
         self.machine = machine
+        self.owners = Owners(machine) if machine else None
+        #: Whether the machine's name is in the database.
+        self.is_known = False
         #: Set by tests; else the server's clock counts.
         self.clock = clock
         self.busy_seconds = min(busy_seconds, 2_000_000)
@@ -270,6 +275,8 @@ def persistent(operation: Callable[P, T]) -> Callable[P, T]:
     if isinstance(operation, type) or operation.__name__ in _ONCE:
         return operation
 
+    # The operation's name, page and arguments are those of the operation itself.
+    @functools.wraps(operation)
     def persisting(*words: P.args, **how: P.kwargs) -> T:
         for _ in range(_MOST_CALLS):
             try:
