@@ -108,16 +108,6 @@ class Server:
             assert self.process.poll() is None, (self.directory / "log").read_text()
             time.sleep(0.02)
 
-    def follow(self, other: "Server") -> None:
-        """Be a standby of another, and wait until it can be asked."""
-        if "user" in _user():
-            os.chown(self.directory, _user()["user"], _user()["group"])
-        words = ["--pgdata", str(self.data), "--host", str(other.directory), "--username=postgres"]
-        self._run(
-            "pg_basebackup", *words, "--write-recovery-conf", "--no-sync", "--checkpoint=fast"
-        )
-        self.start()
-
     def kill(self, number: int = signal.SIGQUIT) -> None:
         """End it: SIGQUIT at once, as a crash; SIGINT disconnects everybody and stops cleanly."""
         assert self.process is not None

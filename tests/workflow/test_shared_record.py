@@ -214,10 +214,9 @@ def test_doctor_finds_a_standby_and_one_that_is_behind(shared, tugcode, monkeypa
         first.make()
         first.start()
         first._run("createdb", "-h", str(first.directory), "-U", "postgres", "tugtool")
-        second = Server(
-            Path(name) / "second", first.programs, recovery_min_apply_delay="1h", port="5433"
-        )
-        second.follow(first)
+        there = Path(name) / "second"
+        second = first.follow(there, recovery_min_apply_delay="1h", port="5433")
+        second.start()
         try:
             monkeypatch.setenv("TUGCODE_STATE_URL", first.url())
             at = ("-C", shared.path)
