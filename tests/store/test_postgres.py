@@ -261,6 +261,15 @@ def test_a_cursor_reads_on_while_other_statements_run(pg):
         assert len([*numbers]) == 448
 
 
+def test_cursors_of_one_name_have_their_own_columns(pg):
+    """Also on a connection that knows its statements by now."""
+    for _ in range(4):
+        for columns in ("anchor, title", "step_index", "title, status, anchor"):
+            with pg.store.read(KEY) as tx:
+                rows = list(tx.each(f"select {columns} from steps order by step_index"))
+            assert [row.keys() for row in rows] == [columns.split(", ")] * 2
+
+
 def test_a_transaction_opened_within_another_has_a_connection_of_its_own(pg):
     with pg.store.write(KEY) as tx:
         tx.run("update steps set title = 'x'")
