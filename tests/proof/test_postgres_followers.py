@@ -163,7 +163,7 @@ def test_the_held_transactions_show_an_engine_that_numbers_events_at_once(scene,
     with monkeypatch.context() as patch:
         for name, value in pg_workers.at_once().items():
             patch.setattr(pg_workers.transaction.PostgresTransaction, name, value)
-        with pytest.raises(AssertionError, match="missed|the last one"):
+        with pytest.raises(AssertionError, match=r"missed|the last one"):
             _hold_two_open(planted)
 
 
@@ -199,5 +199,5 @@ def test_twenty_followers_miss_nothing_under_load(scene, spell):
 def test_the_load_shows_an_engine_that_numbers_events_at_once(scene):
     planted = scene(5)
     planted.number_at_insertion()
-    with pytest.raises(AssertionError, match="missed|the last one"):
+    with pytest.raises(AssertionError, match=r"missed|the last one"):
         _under_load(planted, planted="at once")
