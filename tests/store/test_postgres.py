@@ -635,9 +635,13 @@ def test_a_connection_that_is_gone_is_noticed_wherever_it_is_used(pg):
         gone.receive(1)
     with pytest.raises(QueryFailed, match="nothing was made"):
         create.migrate(pg.store)
-    pg.store._idle += [gone, gone]
+    pg.store._idle += [gone, gone, gone]
+    assert pg.store.ask(b"select 1").rows[0][0] == 1
+    hasty = _second(pg, busy_seconds=0.01)
+    hasty._idle += [gone, gone, gone]
     with pytest.raises(QueryFailed, match="nothing was written"):
-        pg.store.ask(b"select 1")
+        hasty.ask(b"select 1")
+    hasty.close()
     with pytest.raises(QueryFailed, match="does not exist"):
         pg.store.ask(b"select odd")
 
