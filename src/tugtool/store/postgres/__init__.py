@@ -198,6 +198,8 @@ class PostgresStore:
                 raise self._without_library(error) from error
             except libpq.ConnectionFailed as error:
                 said = str(error)
+                # A traceback shows the error too.
+                error.args = (self.address.cleaned(said),)
                 passing = "FATAL" not in said or any(words in said for words in _PASSING)
                 if not passing or time.monotonic() + pause > deadline:
                     raise translate.unreachable(self.address, said) from error
@@ -235,18 +237,22 @@ class PostgresStore:
             engine="postgres",
         )
 
-    def ask(self, statement: bytes, *values: object, again: bool = True) -> libpq.Outcome:
+    def ask(self, statement: bytes, *values: object) -> libpq.Outcome:
         """Run one statement as a transaction that changes nothing."""
-        connection = self.take()
-        try:
-            connection.send(statement, [libpq.encoded(value) for value in values])
-            connection.flush()
-            outcome = connection.receive(1)[0]
-        except libpq.ConnectionLost as error:
-            connection.close()
-            if again:
-                return self.ask(statement, *values, again=False)
-            raise translate.lost(self.address, "nothing was written") from error
+        deadline, pause = time.monotonic() + self.busy_seconds, 0.0
+        while True:
+            connection = self.take()
+            try:
+                connection.send(statement, [libpq.encoded(value) for value in values])
+                connection.flush()
+                outcome = connection.receive(1)[0]
+                break
+            except libpq.ConnectionLost as error:
+                connection.close()
+                if time.monotonic() + pause > deadline:
+                    raise translate.lost(self.address, "nothing was written") from error
+                time.sleep(pause)
+                pause = min(pause * 2 or 0.05, 1.0)
         self.give_back(connection)
         if isinstance(outcome, libpq.StatementFailed):
             raise translate.refusal(self.address, outcome)
