@@ -27,7 +27,14 @@ MOST_MODULES = 180
 #: keeps the rest of the package easy to search.
 BEYOND_THE_LIMIT = (
     *("store.owners", "store.postgres", "workflow.shared_record"),
-    *("server", "cli.serve", "errors.server", "system.serve_config", "workflow.sentences"),
+    *(
+        "server",
+        "cli.serve",
+        "cli.usage",
+        "errors.server",
+        "system.serve_config",
+        "workflow.sentences",
+    ),
 )
 LONGEST_FUNCTION = 40
 LONGEST_MODULE = 450
@@ -98,6 +105,8 @@ REASONS = {
     "state.history": "log and stats read the same events",
     "state.record": "what every operation shares; every claim loads it as one file",
     "state.reviews": "what waits for a person, and what a person says to it",
+    "store.postgres.libpq": "the driver: a command loads it as one file",
+    "store.postgres.transaction": "what is sent together, and what is sent again",
     "store.sqlite": "every command on the record loads it as one file",
     "system": "the room's docstring",
     "system.serve_config": "the settings of the server, which other commands do not load",
@@ -619,10 +628,10 @@ CLEAN = {
 
 #: rule, file, text put at its end, what the complaint says
 PLANTED = [
-    (the_top_is_short, "extra_{}/data.json", "", "191 entries, more than 12"),
+    (the_top_is_short, "extra_{}/data.json", "", "entries, more than 12"),
     (every_entry_is_a_room, "novel.py", "", "novel.py is not a room"),
     (every_entry_is_a_room, "novel/deep.py", "", "add it to ORDER in " + HERE),
-    (there_are_few_modules, "plan/rule_{}.py", "", "modules, more than 180"),
+    (there_are_few_modules, "plan/rule_{}.py", "", "modules, more than 175"),
     (
         every_room_says_who_may_import_it,
         "server/__init__.py",
