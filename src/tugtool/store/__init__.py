@@ -64,7 +64,7 @@ if TYPE_CHECKING:
         def run(self, statement: str, **values: object) -> int:
             """Run a statement and return the number of changed rows."""
 
-        def later(self, statement: str, **values: object) -> None:
+        def later(self, statement: str, **values: object) -> object:
             """Run a statement for its changes; an engine may send it with the next one."""
 
         def expect(self, statement: str, **values: object) -> None:

@@ -41,7 +41,8 @@ _SQLSTATE = ord("C")
 _PRIMARY = ord("M")
 
 #: SQLSTATEs of a server that ends the connection: shutdown, crash, start-up, idle for too long.
-_ENDED = ("57P01", "57P02", "57P03", "57P05", "25P03", "25P04")
+#: Those that begin with 08 are a pooler's, which has lost the server.
+_ENDED = ("08", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04")
 
 _BOOL, _INTS, _FLOATS, _NUMERIC = 16, (20, 21, 23, 26), (700, 701), 1700
 
@@ -139,50 +140,46 @@ def _load() -> Any:
     raise LibraryMissing(said)
 
 
+_POINTER, _TEXT, _NUMBER = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
+#: Function -> what it returns and takes, after the connection or the result.
+_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "PQconnectStartParams": (_POINTER, _POINTER, _NUMBER),
+    "PQconnectPoll": (_NUMBER,),
+    "PQfreemem": (None,),
+    "PQstatus": (_NUMBER,),
+    "PQerrorMessage": (_TEXT,),
+    "PQfinish": (None,),
+    "PQsocket": (_NUMBER,),
+    "PQserverVersion": (_NUMBER,),
+    "PQbackendPID": (_NUMBER,),
+    "PQenterPipelineMode": (_NUMBER,),
+    "PQpipelineSync": (_NUMBER,),
+    "PQconsumeInput": (_NUMBER,),
+    "PQisBusy": (_NUMBER,),
+    "PQgetResult": (_POINTER,),
+    "PQresultStatus": (_NUMBER,),
+    "PQresultErrorField": (_TEXT, _NUMBER),
+    "PQclear": (None,),
+    "PQntuples": (_NUMBER,),
+    "PQnfields": (_NUMBER,),
+    "PQfname": (_TEXT, _NUMBER),
+    "PQftype": (ctypes.c_uint, _NUMBER),
+    "PQgetvalue": (_TEXT, _NUMBER, _NUMBER),
+    "PQgetisnull": (_NUMBER, _NUMBER, _NUMBER),
+    "PQcmdTuples": (_TEXT,),
+    "PQnotifies": (_POINTER,),
+    "PQsetNoticeReceiver": (_POINTER, _POINTER, _POINTER),
+    "PQsendQueryParams": (_NUMBER, _TEXT, _NUMBER, *(_POINTER,) * 4, _NUMBER),
+    "PQsendPrepare": (_NUMBER, _TEXT, _TEXT, _NUMBER, _POINTER),
+    "PQsendQueryPrepared": (_NUMBER, _TEXT, _NUMBER, *(_POINTER,) * 3, _NUMBER),
+}
+
+
 def _typed(library: Any) -> Any:
     """Declare the types of the library's functions, and return it."""
-    pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
-    for name, returns, takes in (
-        ("PQconnectStartParams", pointer, (pointer, pointer, number)),
-        ("PQconnectPoll", number, (pointer,)),
-        ("PQfreemem", None, (pointer,)),
-        ("PQstatus", number, (pointer,)),
-        ("PQerrorMessage", text, (pointer,)),
-        ("PQfinish", None, (pointer,)),
-        ("PQsocket", number, (pointer,)),
-        ("PQserverVersion", number, (pointer,)),
-        ("PQbackendPID", number, (pointer,)),
-        ("PQenterPipelineMode", number, (pointer,)),
-        ("PQpipelineSync", number, (pointer,)),
-        ("PQconsumeInput", number, (pointer,)),
-        ("PQisBusy", number, (pointer,)),
-        ("PQgetResult", pointer, (pointer,)),
-        ("PQresultStatus", number, (pointer,)),
-        ("PQresultErrorField", text, (pointer, number)),
-        ("PQclear", None, (pointer,)),
-        ("PQntuples", number, (pointer,)),
-        ("PQnfields", number, (pointer,)),
-        ("PQfname", text, (pointer, number)),
-        ("PQftype", ctypes.c_uint, (pointer, number)),
-        ("PQgetvalue", text, (pointer, number, number)),
-        ("PQgetisnull", number, (pointer, number, number)),
-        ("PQcmdTuples", text, (pointer,)),
-        ("PQnotifies", pointer, (pointer,)),
-        ("PQsetNoticeReceiver", pointer, (pointer, pointer, pointer)),
-        (
-            "PQsendQueryParams",
-            number,
-            (pointer, text, number, pointer, pointer, pointer, pointer, number),
-        ),
-        ("PQsendPrepare", number, (pointer, text, text, number, pointer)),
-        (
-            "PQsendQueryPrepared",
-            number,
-            (pointer, text, number, pointer, pointer, pointer, number),
-        ),
-    ):
+    for name, (returns, *takes) in _FUNCTIONS.items():
         function = getattr(library, name)
-        function.restype, function.argtypes = returns, takes
+        function.restype, function.argtypes = returns, (_POINTER, *takes)
     return library
 
 
@@ -427,7 +424,7 @@ class Connection:
         state = (pq.PQresultErrorField(result, _SQLSTATE) or b"").decode()
         words = pq.PQresultErrorField(result, _PRIMARY) or b"it was not carried out"
         message = words.decode("utf-8", "replace")
-        if state in _ENDED or (not state and pq.PQstatus(self._handle) != _CONNECTION_OK):
+        if state.startswith(_ENDED) or (not state and pq.PQstatus(self._handle) != _CONNECTION_OK):
             raise ConnectionLost(message)
         return StatementFailed(state, message)
 

@@ -89,9 +89,7 @@ class SqliteTransaction:
         """Run a statement and return the number of changed rows."""
         return self._ask(statement, values, _changed)  # type: ignore[no-any-return]
 
-    def later(self, statement: str, **values: object) -> None:
-        """Run a statement for its changes."""
-        self._ask(statement, values, _changed)
+    later = run
 
     def expect(self, statement: str, **values: object) -> None:
         """Do nothing: a question costs no round trip."""
