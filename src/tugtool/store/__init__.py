@@ -15,6 +15,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
     from typing import Any, Protocol, Self
 
     from tugtool.store.owners import Machine
@@ -102,6 +103,9 @@ if TYPE_CHECKING:
 
         def read(self, plan: str | None = None) -> Transaction:
             """Begin a transaction that sees one moment and changes nothing."""
+
+        def group(self) -> AbstractContextManager[object]:
+            """Commit the transactions within it together; see `store.sqlite.group`."""
 
         def wait_for_change(self, seconds: float) -> bool:
             """Wait for a change, at most so many seconds. Return whether there was one."""

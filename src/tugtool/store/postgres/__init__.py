@@ -9,6 +9,7 @@ To add a schema change: `store.schema`; `create` has what PostgreSQL calls diffe
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
 
@@ -22,6 +23,7 @@ from tugtool.store.postgres.transaction import PostgresTransaction
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
     from typing import Any, ParamSpec, TypeVar
 
     from tugtool.store import Rescue
@@ -134,6 +136,10 @@ class PostgresStore:
     def read(self, plan: str | None = None) -> PostgresTransaction:
         """Begin a transaction that sees one moment, changes nothing and does not wait."""
         return PostgresTransaction(self, (plan or NO_PLAN,), writing=False)
+
+    def group(self) -> AbstractContextManager[object]:
+        """Begin a group: here every transaction is a commit of its own."""
+        return contextlib.nullcontext()
 
     def wait_for_change(self, seconds: float) -> bool:
         """Wait for the notice of a commit, at most so long. Return whether one came."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tugtool.store import Rescue
     from tugtool.store.owners import Owners
     from tugtool.store.sqlite.file import Connection, Cursor, Events
+    from tugtool.store.sqlite.group import SqliteGroup
     from tugtool.store.sqlite.restore import FileRescue
 
 
@@ -27,7 +28,7 @@ class SqliteTransaction:
     """One transaction; see `tugtool.store.Transaction`."""
 
     def __init__(
-        self, store: SqliteStore, plan: str, *, writing: bool = False, urgent: bool = False
+        self, store: Any, plan: str, *, writing: bool = False, urgent: bool = False
     ) -> None:
         self._store = store
         #: The default plan of statements.
@@ -199,6 +200,7 @@ class SqliteStore:
         self._identity: tuple[int, int] | None = None
         self._version: int | None = None
         self._commits = 0
+        self.grouped: SqliteGroup | None = None
 
     def exists(self) -> bool:
         """Return whether there is a database; an empty file is not one, a lost one is refused."""
@@ -239,11 +241,17 @@ class SqliteStore:
 
     def write(self, plan: str, *_: str, urgent: bool = False) -> SqliteTransaction:
         """Begin a transaction that may change the plans; SQLite locks all plans alike."""
-        return SqliteTransaction(self, plan, writing=True, urgent=urgent)
+        return SqliteTransaction(self.grouped or self, plan, writing=True, urgent=urgent)
 
     def read(self, plan: str | None = None) -> SqliteTransaction:
         """Begin a transaction that changes nothing and waits for no other."""
-        return SqliteTransaction(self, plan or NO_PLAN)
+        return SqliteTransaction(self.grouped or self, plan or NO_PLAN)
+
+    def group(self) -> SqliteGroup:
+        """Begin a group: transactions within it are committed together, at its end."""
+        from tugtool.store.sqlite.group import SqliteGroup
+
+        return SqliteGroup(self)
 
     def wait_for_change(self, seconds: float) -> bool:
         """Wait for another process's commit, at most so long. Return whether one came."""
