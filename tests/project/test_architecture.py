@@ -108,6 +108,7 @@ REASONS = {
     "state.reviews": "what waits for a person, and what a person says to it",
     "store.postgres.libpq": "the driver: a command loads it as one file",
     "store.postgres.transaction": "what is sent together, and what is sent again",
+    "state.views": "show, status and what watchers compare are drawn from the same rows",
     "store.sqlite": "every command on the record loads it as one file",
     "system": "the room's docstring",
     "system.serve_config": "the settings of the server, which other commands do not load",
