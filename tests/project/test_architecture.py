@@ -102,6 +102,7 @@ REASONS = {
     "store.postgres.libpq": "the driver: a command loads it as one file",
     "store.postgres.statements": "the engine's own statements, apart from those of every engine",
     "store.postgres.transaction": "what is sent together, and what is sent again",
+    "state.views": "show, status and what watchers compare are drawn from the same rows",
     "store.sqlite": "every command on the record loads it as one file",
     "system": "the room's docstring",
     "system.serve_config": "the settings of the server, which other commands do not load",

@@ -196,7 +196,7 @@ class _Live(Response):
         self._service, self._caller = service, caller
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        from tugtool.server import live  # type: ignore[attr-defined]  # not there yet
+        from tugtool.server import live
 
         await live.serve_live(self._service, self._caller, scope, receive, send)
 

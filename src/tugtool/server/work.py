@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tugtool.cli.output import Answer, Stream
+    from tugtool.server.hub import Hub
     from tugtool.store import Store
 
 
@@ -152,6 +153,8 @@ class Service:
         self._cache: dict[object, tuple[object, float, Rendered]] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self.hits = self.misses = 0
+        #: Made by `tugtool.server.live` for the first watcher.
+        self.hub: Hub | None = None
 
     async def carry_out(self, request: ServedRequest) -> Rendered:
         """Carry a request out in its thread. Return its answer."""
@@ -281,8 +284,15 @@ class Service:
         except Exception as error:
             return _unexpected(error, call, request.request_id)
 
+    def end_streams(self) -> None:
+        """Tell watchers to come back later, so that open streams end."""
+        if self.hub is not None:
+            self.hub.close()
+
     def close(self) -> None:
         """Finish what was begun, and end the threads."""
+        if self.hub is not None:
+            self.hub.end()
         self._writer.close()
         self._looker.shutdown()
         self.others.shutdown(cancel_futures=True)
