@@ -21,6 +21,8 @@ from tugtool.state.record import PlanCopy
 from tugtool.store import NO_PLAN, open_store, owners, schema, sql
 from tugtool.store.postgres import PostgresStore, create, libpq, transaction, translate
 from tugtool.store.postgres.address import Address, schema_of
+from tugtool.store.postgres.listen import Listener
+from tugtool.store.postgres.transaction import PostgresTransaction
 from tugtool.store.sql import git as sql_git
 from tugtool.store.sql import views as sql_views
 from tugtool.system import clock as clocks
@@ -131,11 +133,141 @@ def test_rows_are_read_by_name_by_number_and_whole(pg):
         assert tx.value("select 1 where 1 = 2") is None
 
 
+def _trips(monkeypatch) -> list[int]:
+    """The number of statements in every round trip from now on."""
+    found = [0]
+    send, flush = libpq.Connection.send, libpq.Connection.flush
+
+    def counted(connection, *what):
+        found[-1] += 1
+        send(connection, *what)
+
+    def ended(connection):
+        found.append(0)
+        flush(connection)
+
+    monkeypatch.setattr(libpq.Connection, "send", counted)
+    monkeypatch.setattr(libpq.Connection, "flush", ended)
+    return found
+
+
+def test_a_claim_and_a_completion_are_two_round_trips_each(pg, monkeypatch):
+    pg.store.clock = None
+    copy = PlanCopy(KEY, pg.hash)
+    pg.claim(), pg.complete("step-1", force_reason="x")
+    trips = _trips(monkeypatch)
+    claimed = state.claim(pg.store, KEY, state.claims.Request("w"), copy=copy)
+    assert (claimed["anchor"], len(trips)) == ("step-2", 3)
+    trips[:] = [0]
+    how = {"owner": "w", "copy": copy, "force_reason": "x"}
+    assert state.complete(pg.store, KEY, "step-2", **how)["plan_completed"]
+    assert len(trips) == 4  # one more for the open item, which is closed
+
+
+def test_what_was_expected_is_not_asked_again_unless_something_changed(pg, monkeypatch):
+    title = "select title from steps where plan_path = :plan and anchor = :anchor"
+    with pg.store.write(KEY) as tx:
+        tx.expect(title, anchor="step-1")
+        assert tx.value(title, anchor="step-2") == "Part 2"
+        trips = _trips(monkeypatch)
+        assert tx.value(title, anchor="step-1") == "Part 1"
+        assert trips == [0]
+    for change in (PostgresTransaction.later, PostgresTransaction.run):
+        with pg.store.write(KEY) as tx:
+            tx.expect(title, anchor="step-1")
+            assert tx.now
+            change(tx, "update steps set title = title || '!' where plan_path = :plan")
+            assert tx.value(title, anchor="step-1").startswith("Part 1!")
+    with pg.store.write(KEY) as tx:
+        tx.expect(title, anchor="step-1")
+        assert tx.now
+        tx.many("update steps set title = :to", [{"to": "new"}])
+        assert tx.value(title, anchor="step-1") == "new"
+
+
+def test_a_change_that_nobody_waits_for_is_refused_at_the_next_question_or_the_commit(pg):
+    def wrong(*, asks: bool) -> None:
+        with pg.store.write(KEY) as tx:
+            tx.later("update plan_counts set steps_done = -1")
+            if asks:
+                tx.value("select 1")
+
+    for asks in (True, False):
+        with pytest.raises(QueryFailed, match="check") as caught:
+            wrong(asks=asks)
+        assert caught.value.by_rule
+    assert pg.claim()["claimed"]
+
+
+def test_a_statement_that_is_sent_often_is_prepared_by_its_server_and_by_no_pooler(pg):
+    def prepared() -> list[str]:
+        found = pg.store.ask(b"select statement from pg_prepared_statements").rows
+        return [str(row[0]) for row in found if "plan_counts" in row[0]]
+
+    def count() -> None:
+        with pg.store.write(KEY) as tx:
+            tx.run("update plan_counts set steps_ready = steps_ready")
+
+    pg.store.close()
+    for often in range(4):
+        count()
+        assert len(prepared()) == int(often >= 2), often
+    (connection,) = pg.store._idle
+    assert connection.is_direct
+    pg.store.close()
+    # A pooler tells a process id of its own.
+    pg.store.connect = lambda: _Pooled(pg.store)
+    for _ in range(4):
+        count()
+        assert not prepared()
+
+
+class _Pooled(libpq.Connection):
+    """A connection whose other end says that it is another process."""
+
+    server_process = 1
+
+    def __init__(self, store: PostgresStore) -> None:
+        super().__init__(store._parameters(), 5)
+
+
+def test_a_prepared_statement_that_is_gone_or_changed_is_sent_anew(pg):
+    def title() -> str:
+        with pg.store.write(KEY) as tx:
+            return str(tx.one("select * from steps where anchor = 'step-1'")["title"])
+
+    more = (b"alter table steps add column more text", b"alter table steps drop column more")
+    for change in (b"deallocate all", *more):
+        for _ in range(4):
+            assert title() == "Part 1"
+        pg.store.ask(b"select set_config('search_path', $1, false)", pg.store.address.schema)
+        pg.store.ask(change)
+        assert title() == "Part 1"
+
+
+def test_a_statement_that_cannot_be_prepared_is_refused_with_its_own_error(pg):
+    for _ in range(3):
+        with pytest.raises(DatabaseUnavailable, match="no tables"), pg.store.write(KEY) as tx:
+            tx.run("update odd set title = 1")
+    (connection,) = pg.store._idle
+    connection._names |= {b"%d" % n: None for n in range(500)}
+    assert pg.claim()["claimed"]
+
+
 def test_a_cursor_reads_on_while_other_statements_run(pg):
     with pg.store.read(KEY) as tx:
         numbers = tx.each("select n from generate_series(1, :most) as n", most=450)
         assert [next(numbers)[0], tx.value("select 7"), next(numbers)[0]] == [1, 7, 2]
         assert len([*numbers]) == 448
+
+
+def test_cursors_of_one_name_have_their_own_columns(pg):
+    """Also on a connection that knows its statements by now."""
+    for _ in range(4):
+        for columns in ("anchor, title", "step_index", "title, status, anchor"):
+            with pg.store.read(KEY) as tx:
+                rows = list(tx.each(f"select {columns} from steps order by step_index"))
+            assert [row.keys() for row in rows] == [columns.split(", ")] * 2
 
 
 def test_a_transaction_opened_within_another_has_a_connection_of_its_own(pg):
@@ -459,6 +591,14 @@ class Overtaken:
         monkeypatch.setattr(transaction.PostgresTransaction, "_end", overtaken)
 
 
+def test_a_server_that_stays_read_only_is_named_after_a_while(pg):
+    hasty = open_store(f"{pg.url}&options=-cdefault_transaction_read_only%3Don", busy_seconds=0.1)
+    with pytest.raises(DatabaseUnavailable, match="in a read-only transaction"):
+        state.pause(hasty, KEY)
+    assert state.show(hasty, KEY)["paused_at"] is None
+    hasty.close()
+
+
 def test_an_operation_that_was_overtaken_is_called_again(on_postgres, lab, monkeypatch):
     pg = lab(*(f"{n}" for n in range(1, 5)))
     cut = Overtaken(pg, monkeypatch, 3)
@@ -621,14 +761,18 @@ def test_a_connection_that_is_gone_is_noticed_wherever_it_is_used(pg):
     gone.close()
     with pytest.raises(libpq.ConnectionLost):
         gone.flush()
-    gone._owed = 1
+    gone._owed = [(0, b"select 1")]
     with pytest.raises(libpq.ConnectionLost):
         gone.receive(1)
     with pytest.raises(QueryFailed, match="nothing was made"):
         create.migrate(pg.store)
-    pg.store._idle += [gone, gone]
+    pg.store._idle += [gone, gone, gone]
+    assert pg.store.ask(b"select 1").rows[0][0] == 1
+    hasty = _second(pg, busy_seconds=0.01)
+    hasty._idle += [gone, gone, gone]
     with pytest.raises(QueryFailed, match="nothing was written"):
-        pg.store.ask(b"select 1")
+        hasty.ask(b"select 1")
+    hasty.close()
     with pytest.raises(QueryFailed, match="does not exist"):
         pg.store.ask(b"select odd")
 
@@ -727,6 +871,52 @@ def test_a_watcher_whose_connection_is_lost_hears_of_what_it_missed(pg):
     pg.claim()
     assert watcher.wait_for_change(30)
     watcher.close()
+
+
+def test_a_watcher_survives_connections_that_are_lost_again_and_again(pg, monkeypatch):
+    watcher = _second(pg, busy_seconds=30)
+    asked, lost = Listener._ask, [3]
+
+    def cut(listener: Listener, statement: bytes) -> libpq.Outcome:
+        if lost[0]:
+            lost[0] -= 1
+            raise libpq.ConnectionLost("cut")
+        return asked(listener, statement)
+
+    monkeypatch.setattr(Listener, "_ask", cut)
+    assert not watcher.wait_for_change(0)
+    # Also in the first look on a new connection: then the caller should look itself.
+    lost[0] = 1
+    watcher._listener.close()
+    begun = lambda self: setattr(self, "_connection", self._store.connect())  # noqa: E731
+    monkeypatch.setattr(Listener, "_begin", begun)
+    watcher._listener._seen = None
+    assert watcher.wait_for_change(0)
+    monkeypatch.undo()
+    monkeypatch.setattr(Listener, "_ask", cut)
+    lost[0] = 1000
+    watcher.busy_seconds = 0.1
+    with pytest.raises(QueryFailed, match="ended the connection"):
+        watcher.wait_for_change(0)
+    watcher.close()
+
+
+def test_a_follower_whose_look_was_cut_while_another_wrote_looks_again(pg, monkeypatch):
+    follower = _second(pg)
+    reader = state.Reader()
+    assert [event["kind"] for event in reader.page(follower)] == ["init"]
+    exchange, cut = transaction.PostgresTransaction._exchange, []
+
+    def cutting(tx: transaction.PostgresTransaction, batch: list) -> list:
+        if tx._store is follower and tx._log and not cut:
+            cut.append(pg.claim())
+            raise libpq.ConnectionLost("cut")
+        return exchange(tx, batch)
+
+    monkeypatch.setattr(transaction.PostgresTransaction, "_exchange", cutting)
+    assert [event["kind"] for event in reader.page(follower)] == ["claim"]
+    assert cut
+    follower.close()
 
 
 # -- tables ----------------------------------------------------------------------------

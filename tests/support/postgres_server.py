@@ -41,14 +41,19 @@ def _user() -> dict[str, int]:
     return {"user": nobody.pw_uid, "group": nobody.pw_gid}
 
 
-def _programs(directory: Path) -> Path:
-    """The directory of the programs, where the user who runs them can reach it."""
+def installed() -> Path:
+    """The directory of the programs, for those that run as anybody: psql, pg_dump."""
     found = importlib.util.find_spec(WHEEL)
     assert found, f"{WHEEL} is not installed: make .venv/development"
     assert found.origin
-    packages = Path(found.origin).parents[1]
+    return Path(found.origin).parent / INSTALLED / "bin"
+
+
+def _programs(directory: Path) -> Path:
+    """The directory of the programs, where the user who runs them can reach it."""
+    packages = installed().parents[2]
     if os.geteuid() != 0:
-        return packages / WHEEL / INSTALLED / "bin"
+        return installed()
     # A checkout may lie where nobody else may look.
     needless = shutil.ignore_patterns("include", "*.a", "bitcode")
     for part in (f"{WHEEL}/{INSTALLED}", f"{WHEEL}.libs"):
@@ -59,11 +64,13 @@ def _programs(directory: Path) -> Path:
 class Server:
     """A cluster in a directory of its own, which can be killed and started again."""
 
-    def __init__(self, directory: Path, programs: Path | None = None, **settings: str) -> None:
+    def __init__(
+        self, directory: Path, programs: Path | None = None, locale: str = "C", **settings: str
+    ) -> None:
         self.directory = directory
         directory.mkdir(mode=0o755, exist_ok=True)
         self.programs = programs or _programs(directory)
-        self.data = directory / "data"
+        self.data, self.locale = directory / "data", locale
         self.settings = {**SETTINGS, **settings}
         self.process: subprocess.Popen | None = None
 
@@ -72,7 +79,7 @@ class Server:
         if "user" in _user():
             os.chown(self.directory, _user()["user"], _user()["group"])
         words = ["--pgdata", str(self.data), "--username=postgres", "--auth=trust", "--no-sync"]
-        words += ["--encoding=UTF8", "--locale=C", "--no-instructions"]
+        words += ["--encoding=UTF8", f"--locale={self.locale}", "--no-instructions"]
         self._run("initdb", *words)
 
     def _run(self, program: str, *words: str) -> None:
@@ -102,7 +109,7 @@ class Server:
         )
         log.close()
         status = self.data / "postmaster.pid"
-        while not (status.exists() and status.read_text().rstrip().endswith("ready")):
+        while not (status.exists() and status.read_text().rstrip().endswith(("ready", "standby"))):
             assert self.process.poll() is None, (self.directory / "log").read_text()
             time.sleep(0.02)
 
@@ -111,6 +118,29 @@ class Server:
         assert self.process is not None
         self.process.send_signal(number)
         self.process.wait()
+
+    def destroy(self) -> None:
+        """Kill every process of it at once, as a machine that loses power does."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+        pid = self.process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        for each in (*map(int, children), pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        self.process.wait()
+        # It says that a server runs, and none does.
+        (self.data / "postmaster.pid").unlink()
+
+    def follow(self, directory: Path, **settings: str) -> "Server":
+        """Make a standby, which streams from this server."""
+        standby = Server(directory, self.programs, **{**self.settings, **settings})
+        if "user" in _user():
+            os.chown(directory, _user()["user"], _user()["group"])
+        words = ["--pgdata", str(standby.data), "--host", str(self.directory), "--no-sync"]
+        name = f"--dbname=user=postgres application_name={directory.name}"
+        self._run("pg_basebackup", *words, name, "--write-recovery-conf", "--checkpoint=fast")
+        return standby
 
     def url(self, database: str = DATABASE, **options: str) -> str:
         """The address of a database there."""

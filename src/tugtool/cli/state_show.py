@@ -19,7 +19,7 @@ from tugtool.cli.parse import (
     Option,
 )
 from tugtool.errors import Usage, plan_argument, quoted
-from tugtool.errors.state import DatabaseUnavailable, PlanNotInitialised
+from tugtool.errors.state import DatabaseUnavailable, PlanNotInitialised, QueryFailed
 from tugtool.system import clock
 from tugtool.workflow import transcripts
 from tugtool.workflow.overview import Viewer, drift
@@ -82,7 +82,8 @@ class PlanView:
             raise Usage("--step goes with a plan", command=call.path)
         space = call.workspace()
         plan = space.plan_or_all(call.text("plan"))
-        self.viewer = Viewer(space, plan, step=call.anchor(), archived=call.flag("all"))
+        how = {"archived": call.flag("all"), "full": call.flag("full")}
+        self.viewer = Viewer(space, plan, step=call.anchor(), **how)
         self.every_item, self.every_step = call.flag("checklist"), call.flag("all")
 
     def answer(self, seen: Snapshot) -> Answer:
@@ -266,7 +267,7 @@ def _followed(space: Workspace, reader: Reader) -> Iterator[Answer]:
                 yield _event_lines(log, reader, event)
             if not events:
                 space.store.wait_for_change(LONGEST_NAP_SECONDS)
-        except DatabaseUnavailable as error:
+        except (DatabaseUnavailable, QueryFailed) as error:
             tries += 1
             if not known and tries > MOST_TRIES:
                 raise  # the file is there, is not just being made, and is not our database
@@ -320,6 +321,7 @@ COMMANDS = (
             Option("--step ANCHOR", "only this step, with its substeps and items"),
             Option("--watch", "keep the picture up to date until q or Ctrl-C"),
             Option("--all", "every step of a long plan; archived plans too"),
+            Option("--full", "with --json: the whole texts of artifacts too"),
             WORKTREE,
         ),
         examples="""\

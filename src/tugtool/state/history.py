@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tugtool.errors.state import QueryFailed
 from tugtool.state import record
 from tugtool.state.checklists import KINDS, STATUSES
 from tugtool.store import sql
@@ -27,6 +28,13 @@ def last_change(store: Store) -> tuple[str | None, str]:
     """Return the time of the last change in any plan, and the time now."""
     with store.read() as tx:
         return tx.value(sql.LAST_CHANGE), tx.now
+
+
+def last_seq(store: Store) -> int:
+    """Return the number of the last event of any plan; 0 if there is none."""
+    with store.read() as tx:
+        row = tx.first(sql_views.NEWEST_EVENT)
+        return 0 if row is None else int(row["seq"])
 
 
 def log(
@@ -68,6 +76,13 @@ class Reader:
 
     def page(self, store: Store) -> list[StateLogEvent]:
         """Return the next events; empty if there are none yet."""
+        try:
+            return self._page(store)
+        except QueryFailed:
+            # A lost connection, and a commit meanwhile: a follower goes on with a new look.
+            return self._page(store)
+
+    def _page(self, store: Store) -> list[StateLogEvent]:
         with store.read(self.plan) as tx:
             return self.read(tx, most=PAGE)
 

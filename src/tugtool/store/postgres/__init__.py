@@ -9,6 +9,8 @@ To add a schema change: `store.schema`; `create` has what PostgreSQL calls diffe
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import time
 
 from tugtool.errors.state import QueryFailed
@@ -20,6 +22,7 @@ from tugtool.store.postgres.transaction import PostgresTransaction
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
     from typing import Any, ParamSpec, TypeVar
 
     from tugtool.store import Rescue
@@ -37,19 +40,24 @@ CURRENT = 14
 OLDEST_SERVER = 140000
 
 #: Let the planner use the indexes with or without statistics: SQLite always does, and a claim must
-#: not read a plan of ten thousand steps.
+#: not read a plan of ten thousand steps. Its estimates are then so high that it would compile every
+#: statement (`jit`).
 _PLANNER = (
     *("enable_seqscan", "enable_bitmapscan", "enable_sort"),
-    *("enable_hashjoin", "enable_mergejoin", "enable_material"),
+    *("enable_hashjoin", "enable_mergejoin", "enable_material", "jit"),
 )
 
 _SETTINGS = (
-    "select set_config('search_path', $1, true), set_config('lock_timeout', $2, true),"
-    " set_config('idle_in_transaction_session_timeout', $3, true),"
+    "select set_config('search_path', $1, %s), set_config('lock_timeout', $2, %s),"
+    " set_config('idle_in_transaction_session_timeout', $3, %s),"
     " set_config('synchronous_commit', case current_setting('synchronous_commit')"
-    " when 'off' then 'on' else current_setting('synchronous_commit') end, true)"
-    + "".join(f", set_config('{name}', 'off', true)" for name in _PLANNER)
-).encode()
+    " when 'off' then 'on' else current_setting('synchronous_commit') end, %s)"
+    + "".join(f", set_config('{name}', 'off', %s)" for name in _PLANNER)
+    + ", set_config('plan_cache_mode', 'force_generic_plan', %s)"
+)
+_LOCAL = _SETTINGS.replace("%s", "true").encode()
+_LASTING = _SETTINGS.replace("%s", "false").encode()
+_UNLIMITED = b"set local idle_in_transaction_session_timeout = 0"
 
 #: The process that has held one of the locks longest, and for how many seconds.
 _HOLDER = b"""
@@ -62,8 +70,11 @@ select a.pid, a.application_name, a.client_hostname, a.client_addr::text,
 """
 _EXISTS = b"select to_regclass($1) is not null"
 
-#: Errors of a server that will be ready in a moment.
-_PASSING = ("the database system is", "too many clients", "connection slots", "terminating")
+#: Errors of a server, or of a pooler before it, that will be ready in a moment.
+_PASSING = (
+    *("the database system is", "too many clients", "connection slots", "terminating"),
+    *("server_login_retry", "pgbouncer", "no more connections", "query_wait_timeout"),
+)
 
 #: How often an operation that was overtaken is called again; each takes another lost connection.
 _MOST_CALLS = 5
@@ -123,6 +134,10 @@ class PostgresStore:
         """Begin a transaction that sees one moment, changes nothing and does not wait."""
         return PostgresTransaction(self, (plan or NO_PLAN,), writing=False)
 
+    def group(self) -> AbstractContextManager[object]:
+        """Begin a group: here every transaction is a commit of its own."""
+        return contextlib.nullcontext()
+
     def wait_for_change(self, seconds: float) -> bool:
         """Wait for the notice of a commit, at most so long. Return whether one came."""
         if self._listener is None:
@@ -146,13 +161,23 @@ class PostgresStore:
 
     # -- for transactions --------------------------------------------------------------
 
-    def settings(self, *, writing: bool) -> Statement:
-        """The statement that sets what holds for one transaction."""
+    def settings(self, connection: libpq.Connection, *, writing: bool) -> list[Statement]:
+        """The statements that set what holds for one transaction.
+
+        On a connection that is nobody else's they are sent once, before its second transaction.
+        """
         # A machine that dies or stops in a transaction loses its locks after this time. A reader
         # holds no locks, and may wait for a person who pages through an export.
-        idle = int(max(10, self.busy_seconds * 2) * 1000) if writing else 0
-        values = (self.address.quoted_schema(), int(self.busy_seconds * 1000), idle)
-        return _SETTINGS, [libpq.encoded(value) for value in values]
+        idle = int(max(10, self.busy_seconds * 2) * 1000)
+        name, busy = self.address.quoted_schema(), int(self.busy_seconds * 1000)
+        if not connection.is_direct:
+            values = (name, busy, idle if writing else 0)
+            return [(_LOCAL, [libpq.encoded(value) for value in values])]
+        if not connection.is_set:
+            connection.send(_LASTING, [libpq.encoded(value) for value in (name, busy, idle)])
+            connection.flush()
+            connection.is_set = True
+        return [] if writing else [(_UNLIMITED, ())]
 
     def lock_key(self, plan: str) -> bytes | None:
         """Return the lock's key of a plan; no other repository has the same."""
@@ -176,6 +201,8 @@ class PostgresStore:
                 raise self._without_library(error) from error
             except libpq.ConnectionFailed as error:
                 said = str(error)
+                # A traceback shows the error too.
+                error.args = (self.address.cleaned(said),)
                 passing = "FATAL" not in said or any(words in said for words in _PASSING)
                 if not passing or time.monotonic() + pause > deadline:
                     raise translate.unreachable(self.address, said) from error
@@ -213,18 +240,22 @@ class PostgresStore:
             engine="postgres",
         )
 
-    def ask(self, statement: bytes, *values: object, again: bool = True) -> libpq.Outcome:
+    def ask(self, statement: bytes, *values: object) -> libpq.Outcome:
         """Run one statement as a transaction that changes nothing."""
-        connection = self.take()
-        try:
-            connection.send(statement, [libpq.encoded(value) for value in values])
-            connection.flush()
-            outcome = connection.receive(1)[0]
-        except libpq.ConnectionLost as error:
-            connection.close()
-            if again:
-                return self.ask(statement, *values, again=False)
-            raise translate.lost(self.address, "nothing was written") from error
+        deadline, pause = time.monotonic() + self.busy_seconds, 0.0
+        while True:
+            connection = self.take()
+            try:
+                connection.send(statement, [libpq.encoded(value) for value in values])
+                connection.flush()
+                outcome = connection.receive(1)[0]
+                break
+            except libpq.ConnectionLost as error:
+                connection.close()
+                if time.monotonic() + pause > deadline:
+                    raise translate.lost(self.address, "nothing was written") from error
+                time.sleep(pause)
+                pause = min(pause * 2 or 0.05, 1.0)
         self.give_back(connection)
         if isinstance(outcome, libpq.StatementFailed):
             raise translate.refusal(self.address, outcome)
@@ -253,12 +284,14 @@ def persistent(operation: Callable[P, T]) -> Callable[P, T]:
     if isinstance(operation, type) or operation.__name__ in _ONCE:
         return operation
 
+    # The operation's name, page and arguments are those of the operation itself.
+    @functools.wraps(operation)
     def persisting(*words: P.args, **how: P.kwargs) -> T:
         for _ in range(_MOST_CALLS):
             try:
                 return operation(*words, **how)
             except QueryFailed as error:
-                if error.facts["postgres"] != translate.OVERTAKEN:
+                if error.facts.get("postgres") != translate.OVERTAKEN:
                     raise
         return operation(*words, **how)
 

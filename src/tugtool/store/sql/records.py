@@ -244,6 +244,12 @@ AGREED_TEXT = "select plan_text from plans where plan_path = :plan"
 
 REVISION = "select plan_hash from plan_revisions where plan_path = :plan and replaced_at = :at"
 
+REVISIONS = """
+select plan_hash, replaced_at from plan_revisions where plan_path = :plan order by replaced_at
+"""
+
+REVISION_TEXT = "select plan_text from plan_revisions where plan_path = :plan and replaced_at = :at"
+
 # Also used before a refusal, for one hash.
 EARLIER_TEXT = """
 select replaced_at from plan_revisions where plan_path = :plan and plan_hash = :hash

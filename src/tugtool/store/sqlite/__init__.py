@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tugtool.errors.state import DatabaseError
     from tugtool.store import Rescue
     from tugtool.store.sqlite.file import Connection, Cursor, Events
+    from tugtool.store.sqlite.group import SqliteGroup
     from tugtool.store.sqlite.restore import FileRescue
 
 
@@ -26,7 +27,7 @@ class SqliteTransaction:
     """One transaction; see `tugtool.store.Transaction`."""
 
     def __init__(
-        self, store: SqliteStore, plan: str, *, writing: bool = False, urgent: bool = False
+        self, store: Any, plan: str, *, writing: bool = False, urgent: bool = False
     ) -> None:
         self._store = store
         #: The default plan of statements.
@@ -87,6 +88,11 @@ class SqliteTransaction:
     def run(self, statement: str, **values: object) -> int:
         """Run a statement and return the number of changed rows."""
         return self._ask(statement, values, _changed)  # type: ignore[no-any-return]
+
+    later = run
+
+    def expect(self, statement: str, **values: object) -> None:
+        """Do nothing: a question costs no round trip."""
 
     def note(self, kind: str, detail: Mapping[str, object], **values: object) -> None:
         """Add an event to the log."""
@@ -186,6 +192,7 @@ class SqliteStore:
         self._identity: tuple[int, int] | None = None
         self._version: int | None = None
         self._commits = 0
+        self.grouped: SqliteGroup | None = None
 
     def exists(self) -> bool:
         """Return whether there is a database; an empty file is not one, a lost one is refused."""
@@ -226,11 +233,17 @@ class SqliteStore:
 
     def write(self, plan: str, *_: str, urgent: bool = False) -> SqliteTransaction:
         """Begin a transaction that may change the plans; SQLite locks all plans alike."""
-        return SqliteTransaction(self, plan, writing=True, urgent=urgent)
+        return SqliteTransaction(self.grouped or self, plan, writing=True, urgent=urgent)
 
     def read(self, plan: str | None = None) -> SqliteTransaction:
         """Begin a transaction that changes nothing and waits for no other."""
-        return SqliteTransaction(self, plan or NO_PLAN)
+        return SqliteTransaction(self.grouped or self, plan or NO_PLAN)
+
+    def group(self) -> SqliteGroup:
+        """Begin a group: transactions within it are committed together, at its end."""
+        from tugtool.store.sqlite.group import SqliteGroup
+
+        return SqliteGroup(self)
 
     def wait_for_change(self, seconds: float) -> bool:
         """Wait for another process's commit, at most so long. Return whether one came."""
