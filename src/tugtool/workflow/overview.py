@@ -435,8 +435,7 @@ def _mark_stale(plan: StateShowPlan) -> None:
         top = tops[anchor]
         home = top["claimed_by"] or top["completed_by"] or evidence["worktree"]
         if home not in commits:
-            away = on_other_machine(home)
-            commits[home] = None if away else refs.head_commit(home)
+            commits[home] = None if on_other_machine(home) else refs.head_commit(home)
         evidence["worktree_commit"] = commits[home]
         if commits[home] is not None:  # Evidence for the step's own commit stays valid.
             evidence["stale"] = evidence["commit"] not in (commits[home], top["commit_hash"] or "")
