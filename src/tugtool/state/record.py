@@ -24,8 +24,7 @@ CLOSED = ("completed", "deferred")
 HOLD = "claimed_by claimed_at lease_expires_at heartbeat_at"
 
 
-# With a `signature` (the file system's facts of the file) the hash is computed by `read`, and only
-# if the signature has changed since it was last computed.
+# With a `signature`, the file system's facts of the file, `read` is called only if they changed.
 class PlanCopy:
     """The caller's plan file, by its hash; None if there is no file."""
 
@@ -144,6 +143,7 @@ def gone(tx: Transaction, plan: str | None = None) -> set[str]:
 
 def is_gone(row: Row) -> bool:
     """Return whether a holder's process has ended; of another machine's only the lease counts."""
+    from tugtool.store.owners import on_other_machine
     from tugtool.system import process  # Most claims name no process.
 
     return process.is_gone(row) and not on_other_machine(row["worktree"])
@@ -157,12 +157,6 @@ def storable(text: str) -> str:
 def owner_of(worktree: str) -> str:
     """Return the name under which a worktree owns steps: its path as storable text."""
     return storable(worktree)
-
-
-def on_other_machine(owner: str) -> bool:
-    """Return whether an owner's worktree is on another machine: `machine:path`."""
-    machine, mark, path = owner.partition(":")
-    return bool(mark) and "/" not in machine and path.startswith(("/", "."))
 
 
 def reason(text: str | None) -> str | None:
