@@ -64,17 +64,17 @@ LIMITS = {
     "--help": (11, 2_275),
     "validate --help": (13, 2_750),
     "plan --help --json": (11, 2_275),
-    "version": (19, 4_325),
-    "--version --json": (19, 4_325),
+    "version": (19, 4_350),
+    "--version --json": (19, 4_350),
     "complete-words -- state cl": (11, 2_275),
     "hook pre-tool-use": (20, 4_275),
     "state claim small --json": (25, 5_700),
     "state claim --json": (25, 5_700),
     "state start small step-1 --json": (25, 5_550),
     "state heartbeat small step-1 --json": (25, 5_550),
-    "state update small step-1 --all completed --json": (26, 5_825),
-    "state complete small step-1 --force x --json": (25, 5_675),
-    "commit --plan small --step step-1 --message x --worktree .tugtree/side --json": (39, 9_175),
+    "state update small step-1 --all completed --json": (26, 5_850),
+    "state complete small step-1 --force x --json": (25, 5_700),
+    "commit --plan small --step step-1 --message x --worktree .tugtree/side --json": (39, 9_200),
 }
 
 INIT = ["state", "init", "small"]
@@ -431,10 +431,14 @@ def test_a_picture_loads_unicode_data_only_for_characters_of_unknown_width(repo,
         assert ("unicodedata" in loaded) == loads
 
 
-def test_only_a_configuration_file_loads_the_toml_reader(place):
+def test_only_a_configuration_file_that_is_not_plain_loads_the_full_toml_reader(place):
     without, _ = _probe(LAUNCHER, "config", "--json", cwd=place)
-    (place / ".tugtool" / "config.toml").write_text("[state]\nmax_attempts = 7\n")
+    file = place / ".tugtool" / "config.toml"
+    file.write_text("[state]\nmax_attempts = 7\n")
+    plain, _ = _probe(LAUNCHER, "config", "--json", cwd=place)
+    file.write_text("[state]\nmax_attempts = 0x7\n")
     present, out = _probe(LAUNCHER, "config", "--json", cwd=place)
-    assert "tomllib" not in without
+    assert "tugtool.system.toml" not in without
+    assert "tomllib" not in plain
     assert "tomllib" in present
     assert '"value": 7' in out

@@ -124,7 +124,7 @@ def drop(url: str) -> None:
 
 
 @contextlib.contextmanager
-def at(directory: Path) -> Iterator[None]:
+def on_server(directory: Path) -> Iterator[None]:
     """Inside, states lie in a server of the test's own."""
     global _current, _server
     before = _current, _server, [*_free], {**_used}

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route as Path
 from starlette.routing import WebSocketRoute
@@ -180,6 +180,8 @@ class Edge:
                     if size > most:
                         raise BodyTooLarge("bytes", most)
                     parts.append(part)
+        except ClientDisconnect:
+            raise HttpRefusal(errors.Usage("the sender has gone"), 400) from None
         except TimeoutError:
             problem = f"the request did not arrive within {BODY_SECONDS:.0f} s"
             raise HttpRefusal(errors.Usage(problem), 408) from None

@@ -52,6 +52,8 @@ VARIABLES = {
     "pictures in ASCII",
     "COLUMNS": "how wide to write, instead of the terminal's width",
     "TUGCODE_STATE_URL": "the database that has the state, as `state.url`; it may have a password",
+    "TUGCODE_MACHINE": "the name of this machine in a state that several machines share; for "
+    "containers whose hosts have the same id",
     "TUGCODE_DEBUG": "set to 1: errors show where in the code they arose",
     "TUGCODE_ATTEMPT": "the attempt a worker runs under, as `--attempt`; counts only for the step "
     "that TUGCODE_STEP names",
@@ -247,23 +249,9 @@ def load(root: str) -> Settings:
 
 
 def _toml(path: str) -> dict[str, object]:
-    # Loaded only to read a file, and the full reader only if it has to be.
-    from tugtool.system import plain_toml
+    from tugtool.system import toml  # Only to read a file.
 
-    text = files.text(CONFIG_PATH, files.read(path))
-    plain = plain_toml.read(text)
-    if plain is not None:
-        return plain
-    import tomllib
-
-    try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        # Other errors: an integer of 5000 digits, a thousand nested lists.
-        # "Expected '=' after a key (at line 3, column 5)"; newer Pythons only add attributes.
-        number = str(error).rpartition("(at line ")[2].partition(",")[0]
-        line = int(number) if number.isdecimal() else None
-        raise errors.BadSetting(CONFIG_PATH, f"is not TOML: {error}", line=line) from error
+    return toml.document_of(CONFIG_PATH, files.text(CONFIG_PATH, files.read(path)))
 
 
 def _checked(document: dict[str, object]) -> dict[str, object]:

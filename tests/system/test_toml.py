@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-from tugtool.system import plain_toml
+from tugtool.system import toml
 
 PLAIN = """
 # What people write.
@@ -37,17 +37,17 @@ def _full(text: str) -> dict[str, object] | None:
 
 
 def test_plain_settings_are_read_as_the_full_reader_does():
-    assert plain_toml.read(PLAIN) == tomllib.loads(PLAIN)
-    assert plain_toml.read("") == {}
+    assert toml.plain_document(PLAIN) == tomllib.loads(PLAIN)
+    assert toml.plain_document("") == {}
 
 
 @pytest.mark.parametrize("line", ODD)
 def test_what_is_not_plain_is_left_to_the_full_reader(line):
-    assert plain_toml.read(f"[section]\n{line}\n") is None
+    assert toml.plain_document(f"[section]\n{line}\n") is None
 
 
 def test_a_name_outside_a_section_is_left_to_the_full_reader():
-    assert plain_toml.read("a = 1\n") is None
+    assert toml.plain_document("a = 1\n") is None
 
 
 def test_mixtures_are_read_alike_or_left_to_the_full_reader():
@@ -57,7 +57,7 @@ def test_mixtures_are_read_alike_or_left_to_the_full_reader():
     for _ in range(4000):
         text = "\n".join(chance.choice(parts) for _ in range(chance.randrange(8)))
         text += chance.choice(["", chance.choice(parts)])
-        found = plain_toml.read(text)
+        found = toml.plain_document(text)
         assert found is None or found == _full(text), text
         plain += bool(found)
     assert plain > 100

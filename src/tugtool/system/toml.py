@@ -1,4 +1,4 @@
-"""Read the TOML that most settings are written in, without the full reader.
+"""Read a TOML file; one as people mostly write them, without the full reader.
 
 Importing `tomllib` costs more than a whole bare start of the interpreter, because of `re`, and a
 command with a settings file would pay that each time. Whatever is not plain goes to `tomllib`.
@@ -6,12 +6,31 @@ command with a settings file would pay that each time. Whatever is not plain goe
 
 from __future__ import annotations
 
+from tugtool import errors
+
 #: The characters of names and of the quoted texts that need no rules.
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyz_")
 _WORDS = {"true": True, "false": False}
 
 
-def read(text: str) -> dict[str, object] | None:
+def document_of(name: str, text: str) -> dict[str, object]:
+    """Return what the text of the named file says; raise E071 if it is not TOML."""
+    plain = plain_document(text)
+    if plain is not None:
+        return plain
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        # Other errors: an integer of 5000 digits, a thousand nested lists.
+        # "Expected '=' after a key (at line 3, column 5)"; newer Pythons only add attributes.
+        number = str(error).rpartition("(at line ")[2].partition(",")[0]
+        line = int(number) if number.isdecimal() else None
+        raise errors.BadSetting(name, f"is not TOML: {error}", line=line) from error
+
+
+def plain_document(text: str) -> dict[str, object] | None:
     """Return sections of names with texts, numbers and truth values; None if it has more."""
     document: dict[str, object] = {}
     section: dict[str, object] | None = None
