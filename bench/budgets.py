@@ -62,7 +62,11 @@ _ROUNDS = (
     "Everybody waits for 31 others, each of which holds the lock for 2 ms and then for as long "
     "as the disk takes to sync; who is woken late waits for another round."
 )
-_NO_SERVER = "There is no PostgreSQL engine yet; SQLite is the only one, so nothing is measured."
+_ONE_PLAN = (
+    "Steps of one plan are given out in the order of the plan, so its commits come one after the "
+    "other, each with a wait for the disk; a queue's workers skip what others hold, and share "
+    "their waits. The table has all numbers of workers."
+)
 
 #: In the order of the page.
 PUBLISHED = {
@@ -101,14 +105,44 @@ PUBLISHED = {
         why="The commits come one after the other, so a claim that waits long for the disk gains "
         "nothing from a second core; the table has the floor of that moment beside it.",
     ),
-    "postgres-pairs": Published(
-        "PostgreSQL claim and complete / procrastinate, one worker",
-        *(3, 2, " x"),
+    "postgres-refused": Published(
+        "PostgreSQL, 200 processes on one plan: refused, or a step done twice", 0, 0
+    ),
+    "postgres-share": Published(
+        "PostgreSQL, 200 processes on one plan: smallest / largest share",
+        *(0.4, 0.25),
         at_least=True,
-        why=_NO_SERVER,
+        why="Those who start first have the plan for themselves.",
+    ),
+    "postgres-one": Published(
+        "PostgreSQL, 32 workers on one plan: pairs/s / procrastinate's jobs/s",
+        *(1.0, 0.4, " x"),
+        at_least=True,
+        why=_ONE_PLAN,
+    ),
+    "postgres-many": Published(
+        "PostgreSQL, 32 workers on 20 plans: pairs/s / procrastinate's jobs/s",
+        *(1.5, 1.0, " x"),
+        at_least=True,
+        why="Both are limited by the processors, which server and workers share.",
+    ),
+    "postgres-plans": Published(
+        "PostgreSQL, 32 workers: 20 plans / one plan",
+        *(1.7, 1.2, " x"),
+        at_least=True,
+        why="The faster the disk and the freer the machine, the less one plan has to wait.",
+    ),
+    "postgres-trips": Published(
+        "PostgreSQL: round trips of a claim or a completion, the worst", *(2, 3)
+    ),
+    "postgres-growth": Published(
+        "PostgreSQL: a claim at 10,000 steps / at 100 steps, CPU", *(1.2, 2.0, " x")
     ),
     "postgres-claim": Published(
-        "PostgreSQL claim process / SQLite claim process", *(2, 4, " x"), why=_NO_SERVER
+        "PostgreSQL claim process, Unix socket / SQLite claim process", *(2, 2.5, " x")
+    ),
+    "postgres-tls": Published(
+        "PostgreSQL claim process, TLS and SCRAM / SQLite claim process", *(2.5, 3, " x")
     ),
     "recovery": Published(
         "kill -9 of a holder whose process is known: claims until the step is taken over",

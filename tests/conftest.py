@@ -279,6 +279,15 @@ def engine(request, tmp_path_factory):
 
 
 @pytest.fixture
+def server(tmp_path_factory):
+    """States lie in PostgreSQL; for a test that is about that engine alone, or about both."""
+    from support import engines
+
+    with engines.on("postgres", engines.session_root(tmp_path_factory)):
+        yield
+
+
+@pytest.fixture
 def lab(tmp_path):
     """Make a plan's state with a clock set by hand: `lab("1 tt", "2 t < 1")`."""
     from support.state import Lab

@@ -210,7 +210,7 @@ def open_items(session: Session) -> list[str]:
 
 
 def check_record(session: Session) -> None:
-    shown = session.type("tugcode state show {plan_path} --json")
+    shown = session.type("tugcode state show {plan_path} --full --json")
     assert shown["status"] == "done"
     notes = {step["anchor"]: step["artifacts"] for step in shown["steps"]}
     kinds = [note["kind"] for note in notes["step-3"]]

@@ -184,7 +184,9 @@ def test_an_artifact_s_content_comes_from_a_file(desk):
     desk.repo.write({".tugtree/red/notes.txt": "für später\n"})
     words = ("--kind", "note", "--summary", "s", "--content-file", "notes.txt")
     desk.ok("artifact", "work", "step-1", *words)
-    assert desk.ok("show", "work")["steps"][0]["artifacts"][0]["content"] == "für später\n"
+    assert (
+        desk.ok("show", "work", "--full")["steps"][0]["artifacts"][0]["content"] == "für später\n"
+    )
     missing = (*words[:-1], "nothing.txt")
     assert desk.json("artifact", "work", "step-1", *missing).codes == ["E072"]
 
@@ -196,7 +198,7 @@ def test_an_artifact_s_content_comes_from_standard_input(desk, monkeypatch):
     for given, kept in (("für später".encode(), "für später"), (b"", "")):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given)))
         desk.ok("artifact", "work", "step-1", *words)
-        assert desk.ok("show", "work")["steps"][0]["artifacts"][-1]["content"] == kept
+        assert desk.ok("show", "work", "--full")["steps"][0]["artifacts"][-1]["content"] == kept
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff")))
     refused = desk.json("artifact", "work", "step-1", *words)
     assert (refused.codes, len(desk.ok("show", "work")["steps"][0]["artifacts"])) == (["E072"], 2)

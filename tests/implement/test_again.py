@@ -120,6 +120,7 @@ def test_a_run_that_is_killed_at_any_stage_comes_to_the_same_end(play, undisturb
 TOO_LATE = ("implement.integrated",)
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("point", sampled(POINTS, 1))
 def test_a_run_that_is_interrupted_at_any_point_comes_to_the_same_end(play, undisturbed, point):
     play = leading_to(play, point)

@@ -87,6 +87,7 @@ def test_the_coder_merges_the_reviewer_looks_and_the_step_is_done(play):
     is_resolved(play, told)
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize(
     "ending",
     [
@@ -127,6 +128,7 @@ def test_what_the_coder_does_not_resolve_goes_to_a_person(play, rule, said):
         is_parked(play, told, said)
 
 
+@pytest.mark.proof(share=0)
 def test_a_resolution_that_the_reviewer_does_not_approve_is_kept_and_goes_to_a_person(play):
     no = {"recommendation": "REVISE", "summary": "the work of step-2 is gone"}
     reviewer = {"role": "reviewer", "step": "step-3", "conflict": True, "answer": no}
@@ -152,6 +154,7 @@ def killed(play: Play, point: str) -> None:
     assert process.returncode == -signal.SIGKILL
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("point", sampled(POINTS, 1))
 def test_a_run_that_is_killed_while_it_merges_comes_to_the_same_end(play, point):
     play = at_odds(play, resolving(BOTH))

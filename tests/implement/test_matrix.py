@@ -202,6 +202,7 @@ def test_open_items_are_closed_as_the_reviewer_said_and_the_step_completed(play)
     aftermath(play, told)
 
 
+@pytest.mark.proof(share=0)
 def test_a_drifted_plan_parks_the_step_and_its_commit_completes_it_once_it_is_freed(play):
     play = play("1 t", "2 t", "3 t < 1")
     once(play, f"echo Easier. >> {KEY}")
@@ -247,6 +248,7 @@ def broken(play) -> str:
     return f"rm {lock} && mkdir {lock}"
 
 
+@pytest.mark.proof(share=0)
 def test_a_database_that_fails_for_good_ends_the_run_and_the_next_completes_the_commit(play):
     play = play("1 tc", "2 t < 1")
     once(play, broken(play))
@@ -265,6 +267,7 @@ def test_a_database_that_fails_for_good_ends_the_run_and_the_next_completes_the_
     aftermath(play, told)
 
 
+@pytest.mark.proof(share=0)
 def test_a_database_that_fails_for_a_while_leaves_nothing_claimed(play):
     play = play("1 t", "2 t", "3 t < 1")
     lock = play.root / ".tugtool" / "state.lock"
@@ -451,6 +454,7 @@ def fills_up(play, word: str, most: int = 0) -> str:
     return f"{shlex.quote(sys.executable)} {script} {word} {most}"
 
 
+@pytest.mark.proof(share=0)
 def test_a_commit_that_finds_no_room_parks_the_step_and_its_work_is_saved(play):
     play = play("1 t", "2 t < 1")
     once(play, fills_up(play, "commit"), name="pre-commit")
@@ -464,6 +468,7 @@ def test_a_commit_that_finds_no_room_parks_the_step_and_its_work_is_saved(play):
     assert "scripted/step-1.txt" in names(play, "step-1")
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("stage", sampled(["coder", "commit", "reviewer"], 2))
 def test_a_disk_that_is_full_ends_the_run_and_the_next_goes_on(play, stage):
     play = play("1 tc", "2 t < 1")
@@ -488,6 +493,7 @@ def test_a_disk_that_is_full_ends_the_run_and_the_next_goes_on(play, stage):
         assert f"mine-{stage}" in names(play, "step-1")
 
 
+@pytest.mark.proof(share=0)
 def test_work_for_which_git_has_no_room_stays_where_it_is_and_the_next_run_goes_on_with_it(play):
     play = play("1 t", "2 t")
     # The state has room enough; what the coder made has not.

@@ -72,6 +72,7 @@ def test_a_worker_that_has_moved_leaves_its_worktree_to_others_and_goes_on_in_th
     assert [row["reserved_for"] for row in rows] == [None, None, None]
 
 
+@pytest.mark.proof(share=0)
 def test_a_run_that_is_killed_while_a_step_moves_comes_to_the_same_end(play):
     process = play.start(TUGCODE_CRASH_AT="implement.moved")
     _, err = process.communicate(timeout=60)
@@ -82,6 +83,7 @@ def test_a_run_that_is_killed_while_a_step_moves_comes_to_the_same_end(play):
     is_done_apart(play)
 
 
+@pytest.mark.proof(share=0)
 def test_a_run_that_is_interrupted_while_a_step_moves_comes_to_the_same_end(play):
     gate = Gate(play, "implement.moved")
     process = play.start(TUGCODE_CRASH_AT=gate.asked)

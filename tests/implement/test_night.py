@@ -222,6 +222,7 @@ def test_agents_of_two_steps_that_fail_alike_cool_the_run_down(limited, workers)
     play.finished()
 
 
+@pytest.mark.proof(share=0)
 def test_a_run_that_has_waited_long_enough_stops_and_parks_nothing(limited):
     play = limited("1 t", "2 t", until=1e9, says=BROKEN)
     status, told = play.run("--workers", 2)

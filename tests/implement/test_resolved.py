@@ -52,6 +52,7 @@ def test_a_conflict_that_a_person_resolved_where_the_message_says_is_used(play):
     is_done_with_the_resolution(play)
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_conflict_that_a_person_resolved_in_any_worktree_is_used(play, number):
     play, _ = at_odds(play)
@@ -61,6 +62,7 @@ def test_a_conflict_that_a_person_resolved_in_any_worktree_is_used(play, number)
     is_done_with_the_resolution(play)
 
 
+@pytest.mark.proof(share=0)
 def test_a_resolution_is_used_also_where_both_worktrees_have_gone_on(play):
     play, _ = at_odds(play)
     first, second = play.trees()
@@ -88,6 +90,7 @@ def is_done_with_the_resolution(play: Play) -> None:
     assert (play.root / "code.txt").read_text() == "resolved\n"
 
 
+@pytest.mark.proof(share=0)
 def test_a_worker_waits_while_the_plan_on_main_is_another_and_goes_on_once_it_is_back(play):
     play = play("1 t", "2 t < 1", "3 t < 1")
     play.cast("coder", "reviewer", workers=2)

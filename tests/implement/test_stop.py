@@ -167,6 +167,7 @@ def test_a_run_that_is_killed_leaves_its_agents_no_life_and_its_work_to_the_next
 POINTS = [p for p in crash.POINTS if p.startswith("commit.") and p != "commit.rotated"]
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("point", sampled(POINTS, 2))
 def test_a_run_that_dies_while_it_commits_is_finished_by_the_next(play, point):
     play = play("1 tc", "2 t < 1")
@@ -179,6 +180,7 @@ def test_a_run_that_dies_while_it_commits_is_finished_by_the_next(play, point):
     assert len(play.trees()) == 1
 
 
+@pytest.mark.proof(share=0)
 def test_fewer_workers_finish_what_more_had_begun(play):
     play = play("1 t", "2 t", "3 t < 1 2")
     bell = Bell(play)
@@ -310,6 +312,7 @@ def test_on_a_terminal_the_picture_shows_what_each_worker_is_at(play, terminal):
     assert "done: 1 of 1 step" in shown.display.text
 
 
+@pytest.mark.proof(share=0)
 def test_two_runs_share_a_plan_and_one_of_them_concludes_it(play):
     play = play("1 t", "2 t", "3 t", "4 t < 1 2 3")
     play.cast("coder", "reviewer", "auditor")
@@ -350,6 +353,7 @@ def test_an_interrupt_that_another_thread_gets_is_heard_too(play):
     assert play.held() == []
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("hook", ["pre-commit", "post-commit"])
 def test_an_interrupt_that_also_reaches_git_stops_the_run_and_parks_nothing(play, hook):
     play = play("1 t", "2 t < 1")

@@ -36,6 +36,7 @@ def limited(play, most: int):
     return made
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("number", sampled([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], 1))
 def test_a_step_whose_runs_are_stopped_again_and_again_is_not_parked(play, number):
     play = limited(play, 2)

@@ -77,6 +77,7 @@ def whole(step: str) -> set[str]:
     return {f"half-{step}.txt", f"{step}.txt"}
 
 
+@pytest.mark.proof(share=0)
 def test_a_worktree_whose_step_another_worker_took_is_clean_in_the_end(killed, monkeypatch):
     play = killed("1 t", "2 t")
     Late(monkeypatch)
@@ -103,6 +104,7 @@ def test_another_step_never_gets_the_work_that_lies_in_its_worktree(killed, monk
     }
 
 
+@pytest.mark.proof(share=0)
 def test_a_worktree_whose_work_no_ref_holds_is_left_as_it_is(killed, monkeypatch):
     play = killed(*FOUR)
     late = Late(monkeypatch)

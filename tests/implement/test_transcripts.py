@@ -171,6 +171,7 @@ def test_a_recording_keeps_the_beginning_and_the_end(tmp_path):
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
 
 
+@pytest.mark.proof(share=0)
 def test_an_answer_of_200_megabytes_keeps_the_cap_with_flat_memory(tmp_path):
     most, part = 1 << 20, bytes(range(256)) * 256
     recording = transcripts.Recording(str(tmp_path / "kept"), most)

@@ -21,10 +21,21 @@ import tugtool
 HERE = "tests/project/test_architecture.py"
 ROOT = "tugtool"
 MOST_AT_THE_TOP = 12
-MOST_MODULES = 175
-#: A second engine, which no command loads unless its address is set: its modules do not count
-#: for the limit, which keeps the rest of the package easy to search.
-BEYOND_THE_LIMIT = ("store.postgres", "workflow.shared_record")
+MOST_MODULES = 180
+#: A second engine, which no command loads unless its address is set, and the server with the
+#: sentences that it shares with the command line: their modules do not count for the limit, which
+#: keeps the rest of the package easy to search.
+BEYOND_THE_LIMIT = (
+    *("store.owners", "store.postgres", "workflow.shared_record"),
+    *(
+        "server",
+        "cli.serve",
+        "cli.usage",
+        "errors.server",
+        "system.serve_config",
+        "workflow.sentences",
+    ),
+)
 LONGEST_FUNCTION = 40
 LONGEST_MODULE = 450
 #: A module beyond these needs an entry in REASONS.
@@ -46,8 +57,15 @@ ORDER = (
     ("cli", "server"),
 )
 EDGES = ORDER[-1]
-#: The one import between rooms of a row: `plan` takes Repository from `git` itself.
-SIDEWAYS = ("plan", "git")
+#: The imports between rooms of a row: what imports, what it imports, and why.
+SIDEWAYS = {
+    ("plan", "git"): "`plan` takes Repository from `git` itself",
+    ("server", "cli.parse"): "the server reads requests by the table of commands",
+    ("server", "cli.output"): "the server writes the same envelopes",
+    ("server", "cli.main"): "the server runs a command's function as the command line does",
+    ("cli.serve", "server.process"): "`serve` is a command",
+    ("cli.serve", "server.tokens"): "`serve token` is a command",
+}
 #: Types of answers, for annotations in any room; there is nothing to load.
 SCHEMAS = "schemas"
 BESIDE = ("__init__.py", "__main__.py", "py.typed")
@@ -55,6 +73,8 @@ BESIDE = ("__init__.py", "__main__.py", "py.typed")
 ALLOWED = {
     ("cli.repo", "git.command"): "`version` names the git in use and loads nothing else",
     ("cli.repo", "store.sqlite.file"): "`version` names the SQLite in use and loads nothing else",
+    ("server.work", "store"): "the type of the store that each thread opens",
+    ("server.writer", "store"): "the type of the store that the thread opens",
 }
 #: Why a module is so long, or so short.
 REASONS = {
@@ -67,7 +87,6 @@ REASONS = {
     "cli": "the room's docstring",
     "cli.draw": "the package's docstring",
     "cli.draw.canvas": "signs, colours, columns and folding, which every picture shares",
-    "cli.draw.events": "the words of every event, for the log and for the report",
     "cli.help": "help and completion list the same commands from one place",
     "cli.parse": "every command loads it, and a second file costs more than its lines",
     "cli.state_review": "what waits for a person, its pages, and what the person says to it",
@@ -76,6 +95,7 @@ REASONS = {
     "implement.run": "what all threads of a run share, and how work on a step can end",
     "implement.snapshot": "all that is compared before and after an agent is held in one place",
     "plan": "the room's docstring",
+    "server": "the room's docstring",
     "plan.fingerprint": "a public path of its own, loaded by every claim",
     "plan.rules": "every rule about a plan, in the one file where rules are added",
     "state.checklists": "an update, from its entries to the answer, in one file that workers load",
@@ -85,8 +105,11 @@ REASONS = {
     "state.history": "log and stats read the same events",
     "state.record": "what every operation shares; every claim loads it as one file",
     "state.reviews": "what waits for a person, and what a person says to it",
+    "store.postgres.libpq": "the driver: a command loads it as one file",
+    "store.postgres.transaction": "what is sent together, and what is sent again",
     "store.sqlite": "every command on the record loads it as one file",
     "system": "the room's docstring",
+    "system.serve_config": "the settings of the server, which other commands do not load",
     "system.agent_config": "all settings that few commands need, loaded together or not at all",
     "workflow": "the room's docstring",
     "workflow.next_step": "one step from its claim to its commit, and why there is none",
@@ -104,7 +127,9 @@ class Fence(NamedTuple):
 
 FENCES = (
     Fence("know a database engine", ("sqlite3", "_sqlite3"), "store"),
-    Fence("call a C library", ("ctypes", "_ctypes"), "store.postgres"),
+    Fence("serve over HTTP", ("starlette", "uvicorn", "websockets", "h11", "asyncio"), "server"),
+    # On macOS only the C library knows the machine's own id.
+    Fence("call a C library", ("ctypes", "_ctypes"), "store.postgres or store.owners"),
     Fence(
         "start processes",
         (
@@ -132,7 +157,7 @@ FENCES = (
         "touch the terminal or signals",
         ("termios", "tty", "signal", "os.get_terminal_size"),
         "cli.output or cli.draw.screen or cli.state_exec or cli.implement_live or "
-        "system.command or system.process_group",
+        "server.process or system.command or system.process_group",
     ),
     Fence("look at a clock", ("time", "datetime"), "cli or system.clock or system.lock or store"),
     Fence(
@@ -236,7 +261,8 @@ def imports_point_down(tree: Tree) -> Iterator[str]:
         here, there = _room(module.name), _room(target)
         if not (_is_room(here) and _is_room(there)):
             continue  # `every_entry_is_a_room` complains
-        sideways = here == there or (here, target) == SIDEWAYS
+        allowed = {(here, target), (module.name, target)}
+        sideways = here == there or not allowed.isdisjoint(SIDEWAYS)
         if _height(there) >= _height(here) and not sideways:
             yield f"{module.at(line)} imports {target}, which is not below {here}"
 
@@ -556,7 +582,8 @@ def test_a_fence_has_something_to_keep_in(sources, fence):
 def test_the_lists_hold_nothing_that_is_not_needed(sources):
     imports = {(module.name, target) for module, _, target in _inner_imports(sources)}
     assert set(ALLOWED) <= imports
-    assert any(_is_within(here, "plan") and target == "git" for here, target in imports)
+    for importer, imported in SIDEWAYS:
+        assert any(_is_within(name, importer) and target == imported for name, target in imports)
     sizes = {name: len(module.source.splitlines()) for name, module in sources.items()}
     odd = {name for name, lines in sizes.items() if not SHORT_MODULE <= lines <= LONG_MODULE}
     assert set(REASONS) == odd
@@ -601,7 +628,7 @@ CLEAN = {
 
 #: rule, file, text put at its end, what the complaint says
 PLANTED = [
-    (the_top_is_short, "extra_{}/data.json", "", "186 entries, more than 12"),
+    (the_top_is_short, "extra_{}/data.json", "", "entries, more than 12"),
     (every_entry_is_a_room, "novel.py", "", "novel.py is not a room"),
     (every_entry_is_a_room, "novel/deep.py", "", "add it to ORDER in " + HERE),
     (there_are_few_modules, "plan/rule_{}.py", "", "modules, more than 175"),
@@ -693,8 +720,14 @@ PLANTED = [
     (nothing_imports_in_a_circle, "system/config.py", "from tugtool.git.command import run", "git"),
     (imports_are_absolute, "git/command.py", "from . import config", "command.py:5 has a relative"),
     (imports_are_absolute, "cli/main.py", "def f():\n    from .. import git", "relative"),
-    (fences_hold, "store/sqlite.py", "import ctypes", "uses ctypes; only store.postgres may"),
+    (
+        fences_hold,
+        "store/sqlite.py",
+        "import ctypes",
+        "uses ctypes; only store.postgres or store.owners may",
+    ),
     (fences_hold, "git/command.py", "import sqlite3", "uses sqlite3; only store may"),
+    (fences_hold, "cli/main.py", "import uvicorn", "only server may serve over HTTP"),
     (fences_hold, "cli/main.py", "from _sqlite3 import connect", "uses _sqlite3; only store"),
     (
         fences_hold,
@@ -727,7 +760,7 @@ PLANTED = [
         "cli/main.py",
         "import termios",
         "only cli.output or cli.draw.screen or cli.state_exec or cli.implement_live or "
-        "system.command or system.process_group may touch",
+        "server.process or system.command or system.process_group may touch",
     ),
     (
         fences_hold,

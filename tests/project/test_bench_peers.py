@@ -98,6 +98,7 @@ def test_a_why_is_given_only_where_a_peer_is_ahead(judging):
     assert judging.Speed("jobs", "huey", 0.99).why == ""
 
 
+@pytest.mark.proof(share=0)
 def test_the_whole_way_from_processes_to_the_judgement_notices_every_planted_fault(peers, capfd):
     assert peers("faulty").self_test(contenders=3) == 0
     said = capfd.readouterr().out.splitlines()
@@ -107,6 +108,7 @@ def test_the_whole_way_from_processes_to_the_judgement_notices_every_planted_fau
     assert "a superseded worker's finish was accepted" in said
 
 
+@pytest.mark.proof(share=0)
 def test_the_self_test_fails_if_the_judgement_overlooks_a_fault(peers, monkeypatch, capfd):
     monkeypatch.setattr(peers("judging"), "_shared", lambda races: [])
     assert peers("faulty").self_test(contenders=2) == 1

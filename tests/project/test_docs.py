@@ -12,7 +12,7 @@ import pytest
 import tugtool
 from tugtool import errors
 from tugtool.cli import help, parse
-from tugtool.errors import git, repository, state
+from tugtool.errors import git, repository, server, state
 from tugtool.plan import rules
 from tugtool.store import sql
 from tugtool.system import config, crash
@@ -23,7 +23,7 @@ SCHEMAS = Path(tugtool.__file__).parent / "schemas"
 REFERENCE = ROOT / "scripts" / "reference.py"
 
 #: The modules with refusals; each draws its part of the tree.
-HOMES = (errors, repository, state, git)
+HOMES = (errors, repository, state, git, server)
 
 CODE = re.compile(r"\b[EWPI]\d{3}\b")
 

@@ -276,6 +276,10 @@ ASKED = '<{"tool_name": "Read", "tool_input": {"file_path": "code.txt"}, "cwd": 
 #: Commands that are killed elsewhere -> by which test, or at which of the named points.
 ELSEWHERE = {
     "implement": "implement.",
+    "serve": "server/test_process.py::test_a_killed_server_leaves_nothing_in_the_way",
+    "open": "server/test_process.py::test_a_killed_server_leaves_nothing_in_the_way",
+    "serve token add": "server/test_process.py::test_a_token_is_added_whole_or_not_at_all",
+    "serve token revoke": "server/test_process.py::test_a_token_is_added_whole_or_not_at_all",
     # Changes a client's settings, by the client's own commands.
     "plugin install": "agents/test_plugin_cli.py::"
     "test_an_installation_that_is_killed_at_any_command_is_made_whole_by_another",
@@ -290,6 +294,7 @@ READING = {
     "dash show": ("dash", "show", "fix"),
     # Whoever asked goes on without an answer as the client's own settings say.
     "hook pre-tool-use": ("hook", "pre-tool-use", ASKED),
+    "serve token list": ("serve", "token", "list"),
     "completion": ("completion", "bash"),
     "complete-words": ("complete-words", "--", "plan", "sh"),
 }

@@ -15,11 +15,10 @@ import traceback
 from collections.abc import Callable, Iterator
 
 import watching
-from watching import INSTEAD
 
 import tugtool
 from tugtool.cli import main, output
-from tugtool.store import sqlite
+from tugtool.store import postgres, sqlite
 from tugtool.system import clock, crash, lock
 from tugtool.workflow import workspace
 
@@ -72,18 +71,23 @@ class Line:
 LINE = Line()
 
 
+def _writing(write: Callable[..., object]) -> Callable[..., object]:
+    def writing(self: object, *words: object, **options: object) -> object:
+        BORDERS.writers.append(sys._getframe(1).f_globals["__name__"])
+        return write(self, *words, **options)
+
+    return writing
+
+
 def watch() -> None:
     """Have everything that lasts pass a border first."""
     watching.watch(BORDERS.pass_, LINE.wait)
     output.say = watching.passing(BORDERS.pass_, "answer", output.say)
     crash.point = BORDERS.come_to
-    write = sqlite.SqliteStore.write
-
-    def writing(self: sqlite.SqliteStore, *words: object, **options: object) -> object:
-        BORDERS.writers.append(sys._getframe(1).f_globals["__name__"])
-        return write(self, *words, **options)
-
-    sqlite.SqliteStore.write = writing
+    for engine in (sqlite.SqliteStore, postgres.PostgresStore):
+        engine.write = _writing(engine.write)
+    # The server's clock would go on.
+    postgres.PostgresStore.clock = property(lambda self: lambda: NOON, lambda self, value: None)
     for name in CHANGES:
         setattr(os, name, watching.passing(BORDERS.pass_, name, getattr(os, name)))
     spawn = os.posix_spawnp
@@ -130,11 +134,6 @@ def two_transactions() -> None:
     state.complete = completing
 
 
-def no_transaction() -> None:
-    """Each statement for itself."""
-    INSTEAD.update({"begin immediate": "select 1", "commit": "select 1"})
-
-
 def no_worktree_lock() -> None:
     """Worktrees are made and removed by anybody at any time."""
     enter = lock.FileLock.enter
@@ -172,7 +171,7 @@ FAULTS: dict[str, Callable[[], None]] = {
     "no lock for a dash": no_commit_lock,
     "no second look of a commit": no_second_look,
     "commits twice": two_transactions,
-    "no transaction": no_transaction,
+    "no transaction": watching.no_transaction,
 }
 
 

@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from conftest import DATES, Repo, hold_against_schemas
+from support import engines
+from support.schema_copies import SchemaCopies
 from support.state import markdown
 from support.worktree import IDENTITY
 from tugtool.cli.parse import FAMILIES
+from tugtool.store.postgres import PostgresStore
 
 SCRIPT = Path(__file__).with_name("border_zygote.py")
 #: Longer than anything here takes; then something hangs.
@@ -27,10 +30,12 @@ REAL = re.compile(
 )
 #: A memory of files, by what a copy of them does not keep; and numbers that grow with each try.
 FORGOTTEN = ("plan_copies", "sqlite_sequence", "events")
+#: What a file and its log are called, for whoever removes them.
+STATE_FILES = ".tugtool/state."
 #: What happens once, however often it is tried; and signs of life, which happen any time.
 ONCE = ("claim", "complete", "init", "merge", "reconcile", "release", "reopen", "reset")
 LIFE = ("heartbeat",)
-EVENTS = "select plan_path, step_anchor, kind, actor, attempt, detail from events order by seq"
+EVENTS = "select plan_path, step_anchor, kind, actor, attempt, detail from {} order by seq"
 
 
 def _settled(text: str) -> str:
@@ -161,6 +166,13 @@ class Ground:
         self.directory, self.root = directory, directory / "repo"
         directory.mkdir(exist_ok=True)
         self.zygote = Zygote(directory / "out", *faults)
+        #: The state, if it is in PostgreSQL.
+        self.copies: SchemaCopies | None = None
+        self.env: dict[str, str] = {}
+        if engines.current() == "postgres":
+            url = engines.url_in(directory, engines.REPOSITORY)
+            self.env["TUGCODE_STATE_URL"] = url
+            self.copies = SchemaCopies(PostgresStore(url, repository=engines.REPOSITORY))
         #: How many places are kept, and which of them was the last to be brought back.
         self._kept, self._last = 0, ""
         self.places = {
@@ -178,6 +190,8 @@ class Ground:
     def _begin(self) -> None:
         repo = Repo.init(self.root)
         repo.plan("work", PLAN)
+        if self.copies:
+            repo.git("remote", "add", "origin", f"https://{engines.REPOSITORY}")
         self.do("root", "init")
         repo.commit({"code.txt": "code\n"})
         for name in ("red", "blue"):
@@ -190,11 +204,13 @@ class Ground:
         *first, last = words
         if str(last).startswith("<"):
             words, given = tuple(first), str(last)[1:]
-        return self.zygote.run(self.places[at], *words, given=given, dies=dies)
+        return self.zygote.run(self.places[at], *words, given=given, dies=dies, env=self.env)
 
     def prepare(self, case: Case) -> str:
         """Do what has to happen before, and keep the place as it is then; where it is kept."""
         self._copy("base")
+        if self.copies:
+            self.copies.empty()
         for at, *words in case.before:
             if at == "write":
                 Repo(self.places[words[0]]).write({words[1]: words[2]})
@@ -209,16 +225,22 @@ class Ground:
         self._kept += 1
         kept = f"kept-{self._kept}"
         shutil.copytree(self.root, self.directory / kept, symlinks=True)
+        if self.copies:
+            self.copies.keep(kept)
         return kept
 
     def _remove(self, *names: object) -> None:
         for path in [path for name in names for path in self.root.glob(str(name))]:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if self.copies and any(str(name).startswith(STATE_FILES) for name in names):
+            self.copies.empty()
 
     def set_back(self, case: Case, kept: str) -> None:
         """Let the place be as it was before the command."""
         for part in ("",) if case.git or kept != self._last else (".tugtool", ".git/tugtool"):
             self._copy(kept, part)
+        if self.copies:
+            self.copies.bring_back(kept)
         self._last = kept
 
     def _copy(self, source: str, part: str = "") -> None:
@@ -245,9 +267,20 @@ class Ground:
         return {name: _settled(str(value)) for name, value in seen.items()}
 
     def _tables(self, case: Case) -> dict[str, object]:
+        is_told = ONCE.__contains__ if case.parts else lambda kind: kind not in LIFE
+        tables, events = self._in_schema(self.copies) if self.copies else self._in_file()
+        return {**tables, "events": [event for event in events if is_told(event[2])]}
+
+    def _in_schema(self, copies: SchemaCopies) -> tuple[dict[str, object], list[tuple]]:
+        # A number that was given out in vain is not given out again.
+        copies.renumber()
+        events = copies.rows_of(EVENTS.format(f"{copies.here}.events"))
+        return {**copies.rows(*FORGOTTEN, "repository")}, [tuple(event) for event in events]
+
+    def _in_file(self) -> tuple[dict[str, object], list[tuple]]:
         path = self.root / ".tugtool" / "state.db"
         if not path.exists() or not path.stat().st_size:
-            return {}
+            return {}, []
         database = sqlite3.connect(path)
         try:
             assert database.execute("pragma integrity_check").fetchall() == [("ok",)]
@@ -259,9 +292,8 @@ class Ground:
                 if name not in FORGOTTEN
             }
             # A file may be there before anything is in it.
-            events = database.execute(EVENTS).fetchall() if "plans" in tables else []
-            is_told = ONCE.__contains__ if case.parts else lambda kind: kind not in LIFE
-            return {**tables, "events": [event for event in events if is_told(event[2])]}
+            told = EVENTS.format("events")
+            return tables, database.execute(told).fetchall() if "plans" in tables else []
         finally:
             database.close()
 

@@ -4,6 +4,7 @@ Everything is imported and collected once; then, for each mutant of the job, a f
 predicate away and runs the tests in question until one fails. TUG_MUTANTS_JOB names a JSON
 file, mutant -> tests to run (none: all that were collected, the likeliest first). Into the same
 file goes what came of it: mutant -> the test that failed, or null; and the tests that fail anyway.
+With TUG_MUTANTS_ENGINE=postgres the tests are the same under the same names, on that engine.
 """
 
 import gc
@@ -20,12 +21,15 @@ from types import FrameType
 import mutants
 import pytest
 
+from support import engines
+
 TraceFunction = Callable[[FrameType, str, object], object]
 #: A test that takes longer than this many seconds is taken for one that does not end.
 PATIENCE = 300
 #: In a search, for whoever has no time: so many tests for each mutant, and as many at once.
 MOST = int(os.environ.get("TUG_MUTANTS_MOST") or 100_000)
 SIDE_BY_SIDE = int(os.environ.get("TUG_MUTANTS_SIDE_BY_SIDE") or os.cpu_count() or 1)
+ENGINE = os.environ.get("TUG_MUTANTS_ENGINE") or "sqlite"
 #: Where mutants are.
 HOMES = tuple(f"/tugtool/{name.replace('.', '/')}.py" for name in mutants.MODULES)
 #: The two functions through which every statement goes.
@@ -46,7 +50,7 @@ class _Trial:
     """The tests that were collected, and which of them have killed what."""
 
     def __init__(self, session: pytest.Session) -> None:
-        self.items = {item.nodeid: item for item in session.items if not _is_unfit(item)}
+        self.items = {_name(item): item for item in session.items if not _is_unfit(item)}
         self.ear = _Ear()
         session.config.pluginmanager.register(self.ear)
         #: Test -> the statements and functions that it comes to.
@@ -104,6 +108,8 @@ class _Trial:
 
     def endure(self, mutant: mutants.Mutant, names: list[str], trace: Path) -> None:
         """In the child: take the predicate away, and try one test after the other."""
+        # What the parent or a sister has in PostgreSQL is theirs.
+        engines.forget()
         quiet = os.open(os.devnull, os.O_RDWR)
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
@@ -121,11 +127,27 @@ class _Trial:
         os._exit(0)
 
 
+def _parameters(item: pytest.Item) -> dict[str, object]:
+    return getattr(getattr(item, "callspec", None), "params", {})
+
+
+def _name(item: pytest.Item) -> str:
+    """What a test is called on SQLite, which its name does not tell."""
+    if _parameters(item).get("engine") != "postgres":
+        return item.nodeid
+    first, bracket, rest = item.nodeid.partition("[")
+    others = [part for part in rest.removesuffix("]").split("-") if part != "postgres"]
+    return f"{first}{bracket}{'-'.join(others)}]" if others else first
+
+
 def _is_unfit(item: pytest.Item) -> bool:
-    """Whether a test is random, or uses a server, whose schemas the forks would share."""
-    how = getattr(getattr(item, "callspec", None), "params", {})
-    is_random = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
-    return is_random or how.get("engine") == "postgres" or bool(item.get_closest_marker("proof"))
+    """Whether a test is random or a proof, or for another engine."""
+    if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+        return True
+    on_server = _parameters(item).get("engine") == "postgres"
+    if ENGINE == "postgres":
+        return not on_server
+    return on_server or bool(item.get_closest_marker("proof"))
 
 
 def _is_slow(item: pytest.Item) -> bool:

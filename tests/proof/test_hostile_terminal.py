@@ -164,7 +164,13 @@ plan accept evil --drop-completed --drop-claimed --reopen-changed --yes
 plan import --from beads tasks.jsonl --dry-run
 """
 #: Commands that are not run, and why.
-SILENT = {"hook pre-tool-use": "reads a client's call, and has proofs of its own"}
+SILENT = {
+    "hook pre-tool-use": "reads a client's call, and has proofs of its own",
+    "serve": "runs until it is stopped, and shows no text of a plan",
+    "open": "runs until it is stopped, and shows no text of a plan",
+    "serve token add": "shows no text of a plan",
+    "serve token revoke": "shows no text of a plan",
+}
 #: Refused here, or with something to find.
 REFUSED = {
     *("validate", "doctor", "state import", "merge", "implement", "worktree remove", "state move"),

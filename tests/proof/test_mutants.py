@@ -11,6 +11,7 @@ import ast
 import inspect
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -39,6 +40,8 @@ KILLERS = (
     *(f"tests/workflow/test_{subject}.py" for subject in WORKFLOW),
     "tests/proof/test_machine.py::test_the_same_histories_every_time",
 )
+#: The share of the mutants of functions that a short round tries on PostgreSQL.
+SOME_FUNCTIONS = 0.1
 #: In the place of a killer.
 NOBODY = "NONE"
 
@@ -47,18 +50,27 @@ def table() -> dict[str, dict[str, str]]:
     return json.loads(TABLE.read_text())
 
 
-def trial(tmp_path: Path, job: dict[str, list[str] | None], *tests: str) -> dict:
+def trial(
+    tmp_path: Path, job: dict[str, list[str] | None], *tests: str, engine: str = "sqlite"
+) -> dict:
     """Have each mutant of the job endure its tests; see `mutating`."""
     place = tmp_path / "job.json"
     place.write_text(json.dumps(job))
     path = os.pathsep.join(str(each) for each in (ROOT / "tests", Path(__file__).parent))
     command = [sys.executable, "-m", "pytest", "-p", "mutating", "-p", "no:xdist", "--no-cov"]
+    # On PostgreSQL most tests are proofs.
+    command += ["-m", ""] if engine == "postgres" else []
     # Memory, if there is any to write files to: nothing here is about disks.
     with tempfile.TemporaryDirectory(dir=SHELF or tmp_path) as base:
         done = subprocess.run(
             [*command, f"--basetemp={base}/base", *tests],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": path, "TUG_MUTANTS_JOB": str(place)},
+            env={
+                **os.environ,
+                "PYTHONPATH": path,
+                "TUG_MUTANTS_JOB": str(place),
+                "TUG_MUTANTS_ENGINE": engine,
+            },
             capture_output=True,
             text=True,
         )
@@ -103,6 +115,26 @@ def test_whichever_predicate_is_taken_away_a_test_fails(tmp_path, spell):
     for name, why in known["equivalent"].items():
         spell.list(f"{name} changes nothing: {why}")
     spell.tell(f"{len(job)} mutants killed by {tests} tests, {equivalent} that change nothing")
+
+
+@pytest.mark.no_cover
+@pytest.mark.proof(share=1)
+def test_so_it_does_on_postgresql(tmp_path, spell):
+    """Every condition of a statement, and some of the others: Python is the same everywhere."""
+    chance = random.Random(spell.seed)
+    job = {
+        name: [killer]
+        for name, killer in table()["killers"].items()
+        if killer.startswith("tests/state/")
+        and (name.startswith("sql") or spell.seconds or chance.random() < SOME_FUNCTIONS)
+    }
+    # A name without parameters has those of both engines.
+    tests = {killer.partition("[")[0] for (killer,) in job.values()}
+    found = trial(tmp_path, job, *sorted(tests), engine="postgres")
+    assert found["failing"] == [], "these fail without any mutant"
+    survived = [name for name, killer in found["killers"].items() if killer is None]
+    assert survived == [], "no test notices"
+    spell.tell(f"{len(job)} mutants killed by {len(tests)} tests on PostgreSQL")
 
 
 def test_the_table_has_every_mutant_and_no_other():

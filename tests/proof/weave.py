@@ -14,10 +14,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from weave_deeds import OTHER, SCENES, Hand
+from watching import kept, locked
+from weave_deeds import ADDRESS, OTHER, SCENES, Hand
 
+from support import engines
+from support.schema_copies import SchemaCopies
 from support.state import NOON, TABLES
 from support.state_replay import INVARIANTS
+from tugtool.store.postgres import PostgresStore
 
 SCRIPT = Path(__file__).with_name("weaver.py")
 #: Longer than anything here takes; then something hangs.
@@ -84,11 +88,107 @@ class Weaver:
         self._process.communicate()
 
 
+class Files:
+    """The databases that the two are set before, as files."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory, self.here = directory, directory / "here"
+
+    def set_up(self, scene: str) -> None:
+        """The database of a scene, as if nobody had touched it."""
+        kept = self.directory / scene
+        if not kept.exists():
+            _furnish(kept, scene)
+            # It knows the file by what a copy of it does not keep.
+            (kept / "copies" / "mark").unlink()
+        if not self.here.exists():
+            shutil.copytree(kept, self.here)
+        for path in self.here.rglob("*"):
+            if path.is_dir() and not (kept / path.relative_to(self.here)).exists():
+                shutil.rmtree(path)
+            elif path.is_file():
+                path.unlink()
+        for name in KEPT:
+            shutil.copyfile(kept / name, self.here / name)
+
+    def rows(self) -> dict[str, list[str]]:
+        """Every row of every table."""
+        database = sqlite3.connect(self.here / "state.db")
+        try:
+            names = database.execute("select name from sqlite_master where type = 'table'")
+            return {
+                name: [repr(row[name in NUMBERED :]) for row in rows]
+                for (name,) in names.fetchall()
+                if name != "sqlite_sequence"
+                for rows in [database.execute(f"select * from {name}")]
+            }
+        finally:
+            database.close()
+
+    def is_whole_without(self, plan: str) -> bool:
+        """Look whether the file is whole; without another plan's rows, whether there is one."""
+        database = sqlite3.connect(self.here / "state.db", isolation_level=None)
+        assert database.execute("pragma integrity_check").fetchall() == [("ok",)]
+        assert database.execute("pragma foreign_key_check").fetchall() == []
+        for table in (*TABLES, "worktrees"):
+            database.execute(f"delete from {table} where plan_path = ?", [plan])
+        (recorded,) = database.execute("select count(*) from plans").fetchone()
+        database.close()
+        return bool(recorded)
+
+
+class Schemas:
+    """The same, as one schema of PostgreSQL."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory, self.here = directory, directory / "here"
+        self.here.mkdir(parents=True)
+        address = engines.url_in(self.here)
+        (self.here / ADDRESS).write_text(address)
+        self.copies = SchemaCopies(PostgresStore(address))
+        self._known: set[str] = set()
+
+    def set_up(self, scene: str) -> None:
+        """The rows of a scene, as if nobody had touched them."""
+        if scene not in self._known:
+            self.copies.empty()
+            _furnish(self.here, scene)
+            self.copies.keep(scene)
+            self._known.add(scene)
+        for path in self.here.rglob("*.jsonl"):
+            path.unlink() if path.name != "other.jsonl" else None
+        self.copies.bring_back(scene)
+
+    def rows(self) -> dict[str, list[str]]:
+        """Every row of every table."""
+        found = self.copies.rows("repository")
+        return {
+            name: [repr(row[name in NUMBERED :]) for row in rows] for name, rows in found.items()
+        }
+
+    def is_whole_without(self, plan: str) -> bool:
+        """Whether there is a plan but for another one's rows, which go."""
+        name = self.copies.here
+        for table in reversed((*TABLES, "worktrees")):
+            self.copies.rows_of(f"delete from {name}.{table} where plan_path = '{plan}'")
+        return bool(self.copies.rows_of(f"select 1 from {name}.plans"))
+
+
+def _furnish(directory: Path, scene: str) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    hand = Hand(directory, NOON)
+    hand.begin()
+    SCENES[scene](hand)
+    hand.store.close()
+
+
 class Loom:
     """The two processes, and the databases they are set before."""
 
     def __init__(self, directory: Path, *faults: str) -> None:
-        self.directory, self.here = directory, directory / "here"
+        place = Files if engines.current() == "sqlite" else Schemas
+        self.place = place(directory)
+        self.here = self.place.here
         self.red, self.blue = Weaver(*faults), Weaver(*faults)
         self._alone: dict[tuple[str, str], dict] = {}
         self._right: list[dict] = []
@@ -104,40 +204,12 @@ class Loom:
 
     def set_up(self, scene: str) -> None:
         """The database of a scene, as if nobody had touched it."""
-        kept = self.directory / scene
-        if not kept.exists():
-            kept.mkdir(parents=True)
-            hand = Hand(kept, NOON)
-            hand.begin()
-            SCENES[scene](hand)
-            hand.store.close()
-            # It knows the file by what a copy of it does not keep.
-            (kept / "copies" / "mark").unlink()
-        if not self.here.exists():
-            shutil.copytree(kept, self.here)
-        for path in self.here.rglob("*"):
-            if path.is_dir() and not (kept / path.relative_to(self.here)).exists():
-                shutil.rmtree(path)
-            elif path.is_file():
-                path.unlink()
-        for name in KEPT:
-            shutil.copyfile(kept / name, self.here / name)
+        self.place.set_up(scene)
 
     def _rows(self) -> dict[str, list[str]]:
         """Every row of every table, and every other file that is there."""
-        database = sqlite3.connect(self.here / "state.db")
-        try:
-            names = database.execute("select name from sqlite_master where type = 'table'")
-            tables = {
-                name: [repr(row[name in NUMBERED :]) for row in rows]
-                for (name,) in names.fetchall()
-                if name != "sqlite_sequence"
-                for rows in [database.execute(f"select * from {name}")]
-            }
-        finally:
-            database.close()
         files = [path.name for path in self.here.rglob("*.jsonl")]
-        return {**tables, "files": sorted(files)}
+        return {**self.place.rows(), "files": sorted(files)}
 
     def _outcome(self, first: dict, second: dict) -> dict:
         came = {"first": first["answer"], "second": second["answer"], "rows": self._rows()}
@@ -149,14 +221,8 @@ class Loom:
 
     def _check(self) -> None:
         """What must be true of any state; and the file is whole."""
-        database = sqlite3.connect(self.here / "state.db", isolation_level=None)
-        assert database.execute("pragma integrity_check").fetchall() == [("ok",)]
-        assert database.execute("pragma foreign_key_check").fetchall() == []
         # Whoever judges knows of one plan.
-        for table in (*TABLES, "worktrees"):
-            database.execute(f"delete from {table} where plan_path = ?", [OTHER])
-        (recorded,) = database.execute("select count(*) from plans").fetchone()
-        database.close()
+        recorded = self.place.is_whole_without(OTHER)
         hand = Hand(self.here)
         for holds in INVARIANTS if recorded else ():
             holds(hand)
@@ -204,7 +270,8 @@ class Loom:
         where = f"{scene}: {first!r} held before {border['held']!r}, {second!r}"
         where += " waited" if waited else " went on"
         self._judge(where, self._outcome(one, two), scene, first, second)
-        if self.is_inside(scene, first, hold) and two["wrote"] and not waited:
+        alone = locked(self.alone(scene, first)["borders"][:hold])
+        if alone & kept(two["borders"]) and not waited:
             raise NoOrder(f"{where}, though it writes too")
 
     def _judge(self, where: str, came: dict, scene: str, first: str, second: str) -> None:
@@ -215,12 +282,7 @@ class Loom:
 
     def is_inside(self, scene: str, deed: str, hold: int) -> bool:
         """Whether the deed is in a transaction in which it writes."""
-        passed = self.alone(scene, deed)["borders"][:hold]
-        edges = [name for name in passed if name in EDGES]
-        return edges[-1:] == ["begin immediate"]
-
-
-EDGES = ("begin immediate", "commit", "rollback")
+        return bool(locked(self.alone(scene, deed)["borders"][:hold]))
 
 
 def _settled(found: re.Match) -> str:

@@ -27,7 +27,7 @@ from tugtool.state.attempts import Note
 from tugtool.state.completion import Finding
 from tugtool.state.record import PlanCopy
 from tugtool.state.revision_plan import Allowed
-from tugtool.store import open_store
+from tugtool.store import back_up, open_store
 from tugtool.system import clock
 
 LINES = ("1 tc", "1.1 t", "2 t < 1", "3 t")
@@ -41,6 +41,8 @@ INIT_PROCESS = 1
 #: Work that goes from one worktree to another.
 MAIN, FIX = "/main", "/fix"
 STEP = "step-1"
+#: The file that has the address of a state in PostgreSQL.
+ADDRESS = "address"
 #: A worktree of the plan.
 TREE = "/tree"
 #: As whoever is at work on it has read it.
@@ -53,7 +55,9 @@ class Hand(Lab):
     def __init__(self, directory: Path, now: int = LATER) -> None:
         self.clock = Clock(now)
         self.directory = directory
-        self.url = f"sqlite://{directory / 'state.db'}"
+        # Where it lies elsewhere, a file beside it says so.
+        address = directory / ADDRESS
+        self.url = address.read_text() if address.exists() else f"sqlite://{directory}/state.db"
         copies = str(directory / "copies")
         self.store = open_store(self.url, clock=self.clock, busy_seconds=20, copies=copies)
         self.text = markdown(*LINES)
@@ -65,7 +69,7 @@ class Hand(Lab):
         """Record the plan, with a backup of it, and a dash."""
         state.init(self.store, KEY, parser.parse(self.text), text=self.text, hash=self.hash)
         (self.directory / "copies").mkdir(exist_ok=True)
-        assert self.store.back_up() is None
+        assert back_up(self.store) is None
         dashes.add(self.store, "fix", path=FIX, base=("main", "c0"), description="small")
         intents.add(self.store, KEY, "merge", MAIN, head="c0", detail={"by": "an earlier run"})
         self.other().begin_other()

@@ -13,6 +13,7 @@ import watching
 from watching import INSTEAD
 from weave_deeds import BY_NAME, Hand
 
+from support import postgres_faults
 from tugtool import state
 from tugtool.errors import TugError
 from tugtool.state import claims
@@ -62,6 +63,7 @@ def no_queue() -> None:
     """Whoever comes goes in; and what began as reading turns into writing."""
     _no_lock()
     INSTEAD["begin immediate"] = "begin"
+    postgres_faults.no_lock()
     opened = file.opened
     file.opened = lambda path, mode, busy_seconds: opened(path, mode, busy_seconds=0.01)
 
@@ -69,7 +71,7 @@ def no_queue() -> None:
 def no_transaction() -> None:
     """Each statement for itself."""
     _no_lock()
-    INSTEAD.update({"begin immediate": "select 1", "commit": "select 1"})
+    watching.no_transaction()
 
 
 def early_look() -> None:

@@ -16,6 +16,8 @@ LEFT_OUT = {
     "state exec": "starts whatever stands behind --",
     "plugin install": "starts other people's programs",
     "hook pre-tool-use": "answers its client in the client's way; it has proofs of its own",
+    "serve": "runs until it is stopped",
+    "open": "runs until it is stopped",
     "version": "takes nothing, and asks git each time",
 }
 #: Options that are never given: they wait for something that does not happen here.

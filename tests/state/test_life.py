@@ -299,6 +299,7 @@ def test_while_paused_nothing_new_is_claimed_and_holders_finish(lab):
         "paused": False,
         "paused_at": None,
         "changed": True,
+        "reason": None,
     }
     assert lab.claim("blue")["anchor"] == "step-2"
 

@@ -20,6 +20,7 @@ from tugtool.state import history
 from tugtool.state.history import Reader
 from tugtool.store import open_store
 from tugtool.system import clock as clocks
+from tugtool.workflow import sentences
 
 SOURCES = Path(state.__file__).parent
 
@@ -146,7 +147,7 @@ def test_every_kind_of_event_has_words_of_its_own(lab):
     lab = lab("1 tt", "1.1 t", "2 t")
     full(lab)
     assert len(noted_kinds()) > 8
-    assert noted_kinds() | set(lab.events()) <= set(draw_events.WORDS)
+    assert noted_kinds() | set(lab.events()) <= set(sentences.WORDS)
 
 
 def event(kind: str, **more: object) -> dict:
@@ -159,8 +160,7 @@ def test_a_kind_that_nobody_knows_is_told_all_the_same():
     line = "work  star gazed by the main worktree: late"
     assert lines_of([strange], every=True, several=True) == [line]
     assert (
-        draw_events.format_event(event("archive", detail={"note": "old"}), "/repo")
-        == "archived: old"
+        sentences.format_event(event("archive", detail={"note": "old"}), "/repo") == "archived: old"
     )
 
 
@@ -489,6 +489,7 @@ def test_following_ends_when_nobody_reads_any_more(following):
     assert process.stderr.read() == ""
 
 
+@pytest.mark.file
 def test_following_survives_that_the_database_is_replaced_by_an_earlier_one(following):
     desk, process = following("work", "--json")
     assert next_kinds(process) == ["init"]
@@ -511,6 +512,7 @@ def test_following_survives_that_the_database_is_replaced_by_an_earlier_one(foll
     assert told == ["W105", "restore", "claim"]
 
 
+@pytest.mark.file
 def test_following_waits_for_a_database_that_is_not_there(following):
     desk, process = following("work")
     process.stdout.readline()
@@ -534,6 +536,7 @@ def snapshot(desk, target: Path) -> None:
     source.close()
 
 
+@pytest.mark.file
 def test_following_a_file_that_is_no_database_is_refused(desk):
     desk = desk("1 t", init=False)
     (desk.repo.path / ".tugtool" / "state.db").write_text("some notes of mine\n" * 100)

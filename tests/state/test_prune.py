@@ -330,6 +330,7 @@ def test_claims_and_a_prune_at_once_leave_the_plan_whole_or_gone(repo, tugcode):
     assert len(paused) == sum(answer["status"] == "ok" for answer in answers)
 
 
+@pytest.mark.proof(share=0)
 def test_a_prune_killed_anywhere_has_dropped_all_or_nothing(repo, tugcode):
     repo.plan("p", TEXT)
     tugcode("-C", repo.path, "state", "init", "p")

@@ -457,6 +457,7 @@ def test_a_writer_that_waited_for_a_restore_works_on_what_was_restored(tmp_path)
     here.close()
 
 
+@pytest.mark.proof(share=0)
 def test_a_restore_that_is_killed_anywhere_can_be_done_again(tmp_path):
     copies, path = tmp_path / "copies", tmp_path / "state.db"
     store, url = prepared(path, 3)

@@ -590,3 +590,33 @@ def test_an_attempt_before_a_gap_is_still_the_previous_one(lab):
     assert made.claim("blue", request_id="s") == {**got, "replayed": True}
     with made.refuses("E060"):
         made.claim("blue", request_id="r")
+
+
+def test_every_agreed_text_is_listed_and_can_be_read(lab):
+    lab = lab("1 t", "2 t")
+    first = state.agreed_texts(lab.store, KEY)
+    assert [each["replaced_at"] for each in first["revisions"]] == [None]
+    lab.clock.advance(60)
+    old, new = lab.text, lab.text + "\nMore.\n"
+    lab.revise(new)
+    listed = state.agreed_texts(lab.store, KEY)["revisions"]
+    assert [each["revision"] for each in listed] == [1, 2]
+    assert listed[0]["replaced_at"] == listed[1]["agreed_at"] > listed[0]["agreed_at"]
+    assert listed[1]["plan_hash"] == lab.plan()["plan_hash"] != listed[0]["plan_hash"]
+    assert state.agreed_texts(lab.store, KEY, 1)["text"] == old
+    assert state.agreed_texts(lab.store, KEY, 2)["text"] == new
+    for unknown in (0, 3):
+        with pytest.raises(TugError, match="numbered from 1 to 2"):
+            state.agreed_texts(lab.store, KEY, unknown)
+
+
+def test_the_command_lists_the_texts_or_prints_one(desk):
+    desk = desk("1 t")
+    assert desk.text("revisions", "work").out.endswith(", the agreed text\n")
+    text = desk.plan.read_text()
+    desk.plan.write_text(text + "\nMore.\n")
+    (desk.red / ".tugtool" / "tugplan-work.md").unlink(missing_ok=True)
+    desk.ok("init", "work", "--force")
+    assert len(desk.text("revisions", "work").out.splitlines()) == 2
+    assert desk.text("revisions", "work", "--revision", 1).out == text
+    assert desk.json("revisions", "work", "--revision", 3).status == 2

@@ -221,3 +221,19 @@ def test_a_drawer_that_searches_all_items_for_each_step_is_caught(counted, monke
 
     monkeypatch.setattr(draw_plan.Drawer, "_checklist", searching)
     assert counted(100, in_full) > 2.2 * counted(50, in_full)
+
+
+def test_the_contents_of_artifacts_are_shown_only_in_full_and_usage_with_each_attempt(lab):
+    lab = lab("1 t")
+    lab.claim()
+    lab.artifact("step-1", content="the whole text")
+    used = {"tokens": 7, "cost_microdollars": 9}
+    state.report(lab.store, KEY, "step-1", owner="red", attempt=1, role="coder", **used)
+    [step] = lab.show()["steps"]
+    assert "content" not in step["artifacts"][0]
+    assert (step["attempts"][0]["tokens"], step["attempts"][0]["cost_microdollars"]) == (7, 9)
+    for whole in (
+        state.show(lab.store, KEY, full=True),
+        *state.show(lab.store, full=True)["plans"],
+    ):
+        assert whole["steps"][0]["artifacts"][0]["content"] == "the whole text"

@@ -11,7 +11,7 @@ from hypothesis import Phase, given, settings
 from state.test_events import QUIET, plans
 from state.test_stats import WALKS
 from support.proving import examined
-from support.state import KEY, Lab
+from support.state import KEY, NOON, Lab
 from support.state_walk import NOBODY, Walk
 from tugtool import state
 from tugtool.cli import parse
@@ -19,6 +19,9 @@ from tugtool.cli.draw.canvas import local
 from tugtool.errors import TugError
 from tugtool.errors.state import NotReady
 from tugtool.state import explanation, record
+from tugtool.system import clock
+
+AT = clock.text(NOON)
 
 LISTS = {
     "completed": {"completed_steps"},
@@ -468,3 +471,46 @@ def test_a_failure_that_the_reason_for_parking_has_is_told_once(lab):
     lab.claim("red")
     lab.release("step-1", "red", failure="the tests do not run")
     assert said(lab, "step-1").count("the tests do not run") == 1
+
+
+def test_the_reason_of_a_pause_is_kept_and_shown(lab):
+    lab = lab("1 t", "2 t")
+    assert lab.pause(actor="ada", reason="no key")["reason"] == "no key"
+    assert lab.pause(reason="again")["reason"] is None  # Nothing changed.
+    assert lab.show()["paused_reason"] == state.status(lab.store)["plans"][0]["paused_reason"]
+    data = why(lab, "step-1")
+    assert (data["paused_by"], data["paused_reason"]) == ("ada", "no key")
+    assert f"The plan is paused by ada since {AT} (0s ago): no key." in data["sentences"]
+    lab.resume(reason="key found")
+    assert lab.show()["paused_reason"] is None
+    reasons = [each["detail"] for each in state.log(lab.store, KEY)["events"][-2:]]
+    assert reasons == [{"reason": "no key"}, {"reason": "key found"}]
+
+
+def test_the_reason_of_a_reset_is_shown_until_the_next_claim(lab):
+    lab = lab("1 t", "1.1 t")
+    lab.claim()
+    assert lab.reset("step-1-1", "begin again")["reason"] == "begin again"
+    lab.reset("step-1", " ")
+    assert why(lab, "step-1")["reset"] is None
+    lab.claim()
+    lab.release("step-1", park_reason="no key")
+    lab.reset("step-1", "the key is there")
+    assert why(lab, "step-1")["reset"] == {"at": AT, "by": "person", "reason": "the key is there"}
+    said = f"It was reset by person at {AT} (0s ago): the key is there."
+    assert said in why(lab, "step-1")["sentences"]
+    lab.claim()
+    assert why(lab, "step-1")["reset"] is None
+
+
+def test_pause_reset_and_resume_take_a_reason(desk, tugcode):
+    desk = desk("1 t")
+    desk.ok("pause", "work", "--reason", "no key")
+    assert "paused: no key" in tugcode("-C", desk.red, "status").out
+    assert "paused: no key" in desk.text("show", "work").out
+    desk.ok("resume", "work", "--reason", "key found")
+    desk.ok("claim", "work")
+    desk.ok("reset", "work", "step-1", "--reason", "too slow")
+    log = desk.text("log", "work", "--all").out
+    assert "resumed by red: key found" in log
+    assert "reset by red: too slow" in log

@@ -19,9 +19,11 @@ from tugtool.errors import TugError
 from tugtool.errors.state import DatabaseUnavailable, NewerDatabase, QueryFailed
 from tugtool.state.record import PlanCopy
 from tugtool.store import NO_PLAN, open_store, schema, sql
+from tugtool.store.owners import Machine
 from tugtool.store.postgres import PostgresStore, create, libpq, transaction, translate
 from tugtool.store.postgres.address import Address, schema_of
 from tugtool.store.postgres.listen import Listener
+from tugtool.store.postgres.transaction import PostgresTransaction
 from tugtool.store.sql import git as sql_git
 from tugtool.store.sql import views as sql_views
 from tugtool.system import clock as clocks
@@ -130,6 +132,127 @@ def test_rows_are_read_by_name_by_number_and_whole(pg):
             row["five"]
         assert tx.first("select 1 where 1 = 2") is None
         assert tx.value("select 1 where 1 = 2") is None
+
+
+def _trips(monkeypatch) -> list[int]:
+    """The number of statements in every round trip from now on."""
+    found = [0]
+    send, flush = libpq.Connection.send, libpq.Connection.flush
+
+    def counted(connection, *what):
+        found[-1] += 1
+        send(connection, *what)
+
+    def ended(connection):
+        found.append(0)
+        flush(connection)
+
+    monkeypatch.setattr(libpq.Connection, "send", counted)
+    monkeypatch.setattr(libpq.Connection, "flush", ended)
+    return found
+
+
+def test_a_claim_and_a_completion_are_two_round_trips_each(pg, monkeypatch):
+    pg.store.clock = None
+    copy = PlanCopy(KEY, pg.hash)
+    pg.claim(), pg.complete("step-1", force_reason="x")
+    trips = _trips(monkeypatch)
+    claimed = state.claim(pg.store, KEY, state.claims.Request("w"), copy=copy)
+    assert (claimed["anchor"], len(trips)) == ("step-2", 3)
+    trips[:] = [0]
+    how = {"owner": "w", "copy": copy, "force_reason": "x"}
+    assert state.complete(pg.store, KEY, "step-2", **how)["plan_completed"]
+    assert len(trips) == 4  # one more for the open item, which is closed
+
+
+def test_what_was_expected_is_not_asked_again_unless_something_changed(pg, monkeypatch):
+    title = "select title from steps where plan_path = :plan and anchor = :anchor"
+    with pg.store.write(KEY) as tx:
+        tx.expect(title, anchor="step-1")
+        assert tx.value(title, anchor="step-2") == "Part 2"
+        trips = _trips(monkeypatch)
+        assert tx.value(title, anchor="step-1") == "Part 1"
+        assert trips == [0]
+    for change in (PostgresTransaction.later, PostgresTransaction.run):
+        with pg.store.write(KEY) as tx:
+            tx.expect(title, anchor="step-1")
+            assert tx.now
+            change(tx, "update steps set title = title || '!' where plan_path = :plan")
+            assert tx.value(title, anchor="step-1").startswith("Part 1!")
+    with pg.store.write(KEY) as tx:
+        tx.expect(title, anchor="step-1")
+        assert tx.now
+        tx.many("update steps set title = :to", [{"to": "new"}])
+        assert tx.value(title, anchor="step-1") == "new"
+
+
+def test_a_change_that_nobody_waits_for_is_refused_at_the_next_question_or_the_commit(pg):
+    def wrong(*, asks: bool) -> None:
+        with pg.store.write(KEY) as tx:
+            tx.later("update plan_counts set steps_done = -1")
+            if asks:
+                tx.value("select 1")
+
+    for asks in (True, False):
+        with pytest.raises(QueryFailed, match="check") as caught:
+            wrong(asks=asks)
+        assert caught.value.by_rule
+    assert pg.claim()["claimed"]
+
+
+def test_a_statement_that_is_sent_often_is_prepared_by_its_server_and_by_no_pooler(pg):
+    def prepared() -> list[str]:
+        found = pg.store.ask(b"select statement from pg_prepared_statements").rows
+        return [str(row[0]) for row in found if "plan_counts" in row[0]]
+
+    def count() -> None:
+        with pg.store.write(KEY) as tx:
+            tx.run("update plan_counts set steps_ready = steps_ready")
+
+    pg.store.close()
+    for often in range(4):
+        count()
+        assert len(prepared()) == int(often >= 2), often
+    (connection,) = pg.store._idle
+    assert connection.is_direct
+    pg.store.close()
+    # A pooler tells a process id of its own.
+    pg.store.connect = lambda: _Pooled(pg.store)
+    for _ in range(4):
+        count()
+        assert not prepared()
+
+
+class _Pooled(libpq.Connection):
+    """A connection whose other end says that it is another process."""
+
+    server_process = 1
+
+    def __init__(self, store: PostgresStore) -> None:
+        super().__init__(store._parameters(), 5)
+
+
+def test_a_prepared_statement_that_is_gone_or_changed_is_sent_anew(pg):
+    def title() -> str:
+        with pg.store.write(KEY) as tx:
+            return str(tx.one("select * from steps where anchor = 'step-1'")["title"])
+
+    more = (b"alter table steps add column more text", b"alter table steps drop column more")
+    for change in (b"deallocate all", *more):
+        for _ in range(4):
+            assert title() == "Part 1"
+        pg.store.ask(b"select set_config('search_path', $1, false)", pg.store.address.schema)
+        pg.store.ask(change)
+        assert title() == "Part 1"
+
+
+def test_a_statement_that_cannot_be_prepared_is_refused_with_its_own_error(pg):
+    for _ in range(3):
+        with pytest.raises(DatabaseUnavailable, match="no tables"), pg.store.write(KEY) as tx:
+            tx.run("update odd set title = 1")
+    (connection,) = pg.store._idle
+    connection._names |= {b"%d" % n: None for n in range(500)}
+    assert pg.claim()["claimed"]
 
 
 def test_a_cursor_reads_on_while_other_statements_run(pg):
@@ -630,7 +753,7 @@ def test_a_connection_that_is_gone_is_noticed_wherever_it_is_used(pg):
     gone.close()
     with pytest.raises(libpq.ConnectionLost):
         gone.flush()
-    gone._owed = 1
+    gone._owed = [(0, b"select 1")]
     with pytest.raises(libpq.ConnectionLost):
         gone.receive(1)
     with pytest.raises(QueryFailed, match="nothing was made"):
@@ -856,9 +979,80 @@ def test_an_older_schema_is_migrated_in_one_transaction(pg, monkeypatch):
         except QueryFailed as error:
             # The table is there already: nothing of it is done twice.
             assert "already exists" in error.message  # noqa: PT017
-            assert pg.store.ask(f"select version from {name}.repository".encode()).rows[0][0] == 12
+            assert pg.store.ask(f"select version from {name}.repository".encode()).rows[0][0] == 13
     pg.store.ask(f"drop table {name}.odd".encode())
     pg.store.ask(f"update {name}.repository set version = {schema.VERSION}".encode())
+
+
+COLUMNS = """
+select table_name, ordinal_position, column_name, data_type, is_nullable, collation_name,
+       column_default
+  from information_schema.columns where table_schema = $1 order by 1, 2
+"""
+INDEXES = (
+    "select indexname, replace(indexdef, $2, '') from pg_indexes where schemaname = $1 order by 1"
+)
+RULES = """
+select conrelid::regclass::text, conname, replace(pg_get_constraintdef(c.oid), $2, '')
+  from pg_constraint c join pg_namespace n on n.oid = c.connamespace
+ where n.nspname = $1 and contype <> 'n' order by 1, 2
+"""
+
+
+def _shape(store: PostgresStore) -> list[list]:
+    name = store.address.schema
+    found = [store.ask(COLUMNS.encode(), name)]
+    found += [store.ask(text.encode(), name, f"{name}.") for text in (INDEXES, RULES)]
+    return [
+        [tuple(str(cell).replace(f"{name}.", "") for cell in row) for row in each.rows]
+        for each in found
+    ]
+
+
+@pytest.fixture
+def thirteen(on_postgres, tmp_path):
+    """Real rows in the tables of schema 13, as its own program made them; and a fresh schema."""
+    base = engines.url_in(tmp_path).partition("&schema")[0]
+    store = PostgresStore(f"{base}&schema=thirteen", machine=Machine("id-a", "till"))
+    fresh = PostgresStore(engines.url_in(tmp_path))
+    text = (Path(__file__).parent / "postgres-13.sql").read_text().replace("{schema}", "thirteen")
+    connection = store.take()
+    begin = ("begin", "create schema thirteen", create._path("thirteen"))
+    create._run(store, connection, (*begin, *text.split("\n--\n"), "commit"))
+    connection.close()
+    yield store, fresh
+    store.ask(b"drop schema thirteen cascade")
+    store.close()
+    fresh.close()
+
+
+def _column(store: PostgresStore, text: str) -> list:
+    return [row[0] for row in store.ask(text.encode()).rows]
+
+
+def test_a_migrated_schema_is_the_same_as_a_fresh_one_and_its_rows_belong_to_the_machine(thirteen):
+    store, fresh = thirteen
+    with contextlib.suppress(TugError):
+        store.ask(b"create role worker login")
+    store.ask(b"grant select, insert on thirteen.plans to worker")
+    assert create.migrate(store) == 13
+    assert _shape(store) == _shape(fresh)
+    assert _column(
+        store, "select distinct claimed_by from thirteen.steps order by 1 nulls last"
+    ) == [
+        "id-a:/srv/shop-1",
+        "id-a:/srv/shop-3",
+        None,
+    ]
+    for table, column in create._OWNERS:
+        found = _column(store, f"select {column} from thirteen.{table} where {column} is not null")
+        assert all(each.startswith("id-a:") for each in found), table
+    assert _column(store, "select worktree from thirteen.dashes") == ["id-a:.tugtree/tugdash__tidy"]
+    assert _column(store, "select name from thirteen.machines where id = 'id-a'") == ["till"]
+    (epoch,) = _column(store, "select epoch from thirteen.epoch")
+    assert re.fullmatch("[0-9a-f]{32}", epoch)
+    rights = "select has_table_privilege('worker', 'thirteen.requests', 'insert')"
+    assert _column(store, rights) == [True]
 
 
 def test_whoever_makes_tables_that_another_has_just_made_makes_none(pg, monkeypatch):

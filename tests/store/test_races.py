@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from support import engines
 from support.racing import Crew, command, plan_of, prepared
 from support.workers import PLAN
 from tugtool import state
@@ -46,7 +47,7 @@ def _claimed_by(crew: Crew, url: str, processes: int, fault: str = "") -> list[s
 
 
 @pytest.mark.proof
-def test_64_processes_claim_200_steps_and_each_step_goes_to_one(tmp_path, spell):
+def test_64_processes_claim_200_steps_and_each_step_goes_to_one(engine, tmp_path, spell):
     for seed in spell.seeds():
         store, url = prepared(_place(tmp_path, seed), 200)
         with Crew() as crew:
@@ -57,7 +58,7 @@ def test_64_processes_claim_200_steps_and_each_step_goes_to_one(tmp_path, spell)
 
 @pytest.mark.proof(share=0)
 @pytest.mark.parametrize("fault", ["no transaction", "plain begin, no queue"])
-def test_the_count_of_claims_notices_claims_that_are_not_alone(crew, tmp_path, fault):
+def test_the_count_of_claims_notices_claims_that_are_not_alone(engine, crew, tmp_path, fault):
     _, url = prepared(tmp_path / "state.db", 200)
     for n in range(8):
         crew.add("claim_all", url=url, owner=f"owner-{n}", fault=fault)
@@ -93,31 +94,30 @@ def _unfair(results: list[dict]) -> list[str]:
     ]
 
 
-def _hold(crew: Crew, url: str, turns: int, fault: str = "") -> list[dict]:
+def _hold(crew: Crew, place: Path, turns: int, fault: str = "") -> list[dict]:
+    store, url = prepared(place, 1)
+    store.close()
     for _ in range(32):
-        crew.add("hold", url=url, turns=turns, fault=fault)
+        crew.add("hold", url=url, log=f"{place}.turns", turns=turns, fault=fault)
     crew.open()
     return crew.results()
 
 
 @pytest.mark.proof
-def test_32_writers_wait_fairly_and_nobody_is_refused(tmp_path, spell):
+def test_32_writers_wait_fairly_and_nobody_is_refused(engine, tmp_path, spell):
     for seed in spell.seeds():
-        store, url = prepared(_place(tmp_path, seed), 1)
         with Crew() as crew:
-            assert _unfair(_hold(crew, url, 32 * 30)) == []
-        store.close()
+            assert _unfair(_hold(crew, _place(tmp_path, seed), 32 * 30)) == []
 
 
 @pytest.mark.proof(share=0)
 def test_the_measure_of_fairness_notices_that_there_is_no_queue(crew, tmp_path):
-    _, url = prepared(tmp_path / "state.db", 1)
-    assert _unfair(_hold(crew, url, 32 * 15, fault="no queue")) != []
+    assert _unfair(_hold(crew, tmp_path / "state.db", 32 * 15, fault="no queue")) != []
 
 
-def _create(crew: Crew, path: Path, fault: str = "") -> list[str]:
+def _create(crew: Crew, url: str) -> list[str]:
     for _ in range(16):
-        crew.add("create", url=f"sqlite://{path}", fault=fault)
+        crew.add("create", url=url)
     crew.open()
     return [problem for problem in crew.results() if problem]
 
@@ -127,12 +127,33 @@ def test_16_processes_create_one_database_and_none_fails(tmp_path, spell):
     for seed in spell.seeds(least=10):
         path = _place(tmp_path, seed)
         with Crew() as crew:
-            assert _create(crew, path) == []
+            assert _create(crew, f"sqlite://{path}") == []
         store = open_store(f"sqlite://{path}")
         with store.read() as tx:
             assert tx.all(sql.PLANS) == []
             assert tx.value("pragma integrity_check") == "ok"
         store.close()
+
+
+@pytest.mark.proof
+def test_16_processes_make_the_tables_of_one_schema_and_none_fails(server, tmp_path, spell):
+    for seed in spell.seeds(least=3):
+        url = f"{engines.url_in(tmp_path)}_{seed}"
+        with Crew() as crew:
+            assert _create(crew, url) == []
+        store = open_store(url)
+        with store.read() as tx:
+            assert tx.all(sql.PLANS) == []
+        store.close()
+
+
+@pytest.mark.proof(share=0)
+def test_tables_made_without_a_lock_are_in_each_others_way(server, tmp_path, crew):
+    for _ in range(16):
+        url = f"{engines.url_in(tmp_path)}_unlocked"
+        crew.add("create", url=url, fault="no lock for tables")
+    crew.open()
+    assert [problem for problem in crew.results() if problem]
 
 
 def _overlaps(spans: list[tuple[int, int, str]]) -> list[tuple]:

@@ -1,6 +1,7 @@
 """The tables refuse what cannot be, and an older database becomes the present one."""
 
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -11,11 +12,14 @@ import pytest
 from support.racing import prepared
 from support.workers import PLAN
 from tugtool import state
+from tugtool.errors import NotOwner
 from tugtool.errors.state import DatabaseUnavailable, QueryFailed
 from tugtool.store import open_store, schema, sql, sqlite
 from tugtool.store.sqlite import create
 
 TIME = "2026-02-23T12:00:00.000Z"
+NOON = 1_794_916_800_000  # 2026-11-17T12:00:00.000Z, an hour before the old rows
+SHOP = ".tugtool/tugplan-shop.md"
 HELD = {
     "status": "claimed",
     "claimed_by": "w",
@@ -68,6 +72,9 @@ IMPOSSIBLE = [
     ("worktrees", {"reserved_until": "soon"}),
     ("intents", {"kind": "wish"}),
     ("intents", {"detail": None}),
+    ("attempts", {"role": "coder", "role_since": "now"}),
+    ("machines", {"name": None}),
+    ("requests", {"at": "now"}),
 ]
 #: A row of each table that can be.
 SOUND: dict[str, dict[str, object]] = {
@@ -137,6 +144,15 @@ SOUND: dict[str, dict[str, object]] = {
         "plan_path": "p",
         "detail": "{}",
         "created_at": TIME,
+    },
+    "machines": {"id": "3f2a", "name": "till"},
+    "requests": {
+        "who": "ada",
+        "key": "k",
+        "command": "state claim",
+        "request_hash": "h",
+        "at": TIME,
+        "answer": "{}",
     },
 }
 
@@ -232,22 +248,64 @@ def _paused(path) -> bool:
         return tx.one(sql.PLAN)["paused_at"] is not None
 
 
-def test_a_database_of_the_first_version_becomes_the_same_as_a_fresh_one(tmp_path):
-    """`schema-10.sql` is what version 10 really was, and never changes."""
+HERE = Path(__file__).parent
+INSERTS = re.compile(r"^INSERT INTO .*?;$", re.MULTILINE | re.DOTALL)
+
+
+def _dump_of(number: int) -> str:
+    """A database of an older version with real rows, as its own program made them.
+
+    The files never change. Version 11 added an index, so version 10 had the same rows.
+    """
+    text = (HERE / f"schema-{number}.sql").read_text()
+    if number == 10:
+        text += "\n".join(INSERTS.findall((HERE / "schema-11.sql").read_text()))
+    return text
+
+
+def _rows(path) -> dict[str, list[tuple]]:
+    connection = sqlite3.connect(path)
+    names = connection.execute("select name from sqlite_master where type = 'table'").fetchall()
+    found = {name: connection.execute(f"select * from {name}").fetchall() for (name,) in names}
+    connection.close()
+    return found
+
+
+@pytest.mark.parametrize("version", range(schema.FIRST_VERSION, schema.VERSION))
+def test_a_database_of_an_earlier_version_becomes_the_same_as_a_fresh_one(tmp_path, version):
     path = tmp_path / "state.db"
     connection = sqlite3.connect(path)
-    connection.executescript((Path(__file__).parent / "schema-10.sql").read_text())
-    _insert(connection, "plans", {"plan_path": PLAN, "paused_at": TIME})
-    _insert(connection, "plan_counts", {"plan_path": PLAN})
-    connection.commit()
+    connection.executescript(_dump_of(version))
     connection.close()
-    _opened(path).create()
-    assert (tmp_path / "state-schema-10.db").exists()
-    assert _paused(path)
+    before = _rows(path)
+    store = _opened(path, clock=lambda: NOON)
+    store.create()
+    assert (tmp_path / f"state-schema-{version}.db").exists()
     fresh = tmp_path / "fresh" / "state.db"
     fresh.parent.mkdir()
     _opened(fresh).create()
     assert _shape(path) == _shape(fresh)
+    after = _rows(path)
+    assert [row[:-2] for row in after["attempts"]] == before.pop("attempts")
+    assert {name: after[name] for name in before} == before
+    assert len(before["steps"]) == 5
+    # Work goes on where it was: a path still belongs to the machine that has the file.
+    beat = state.heartbeat(store, SHOP, "step-2-1", owner="/srv/shop-1", attempt=1)
+    assert beat["renewed"]
+    with pytest.raises(NotOwner):
+        state.heartbeat(store, SHOP, "step-2", owner="/srv/shop-3")
+    store.close()
+
+
+def test_every_database_has_an_epoch_of_its_own(tmp_path):
+    found = []
+    for name in "ab":
+        store = _opened(tmp_path / name)
+        store.create()
+        found += _rows(tmp_path / name)["epoch"]
+        store.close()
+    assert all(re.fullmatch("[0-9a-f]{32}", epoch) for _, epoch in found)
+    assert len(set(found)) == 2
 
 
 def test_there_is_a_migration_to_every_version_after_the_first():

@@ -59,11 +59,13 @@ def _programs(directory: Path) -> Path:
 class Server:
     """A cluster in a directory of its own, which can be killed and started again."""
 
-    def __init__(self, directory: Path, programs: Path | None = None, **settings: str) -> None:
+    def __init__(
+        self, directory: Path, programs: Path | None = None, locale: str = "C", **settings: str
+    ) -> None:
         self.directory = directory
         directory.mkdir(mode=0o755, exist_ok=True)
         self.programs = programs or _programs(directory)
-        self.data = directory / "data"
+        self.data, self.locale = directory / "data", locale
         self.settings = {**SETTINGS, **settings}
         self.process: subprocess.Popen | None = None
 
@@ -72,7 +74,7 @@ class Server:
         if "user" in _user():
             os.chown(self.directory, _user()["user"], _user()["group"])
         words = ["--pgdata", str(self.data), "--username=postgres", "--auth=trust", "--no-sync"]
-        words += ["--encoding=UTF8", "--locale=C", "--no-instructions"]
+        words += ["--encoding=UTF8", f"--locale={self.locale}", "--no-instructions"]
         self._run("initdb", *words)
 
     def _run(self, program: str, *words: str) -> None:

@@ -14,6 +14,10 @@ from collections.abc import Callable, Iterable, Iterator
 import hypothesis
 import pytest
 
+from support import engines
+
+#: A server takes longer for an example: of so many that a file gets, it gets one.
+SHARE_ON_SERVER, FEWEST_EXAMPLES = 8, 3
 MINUTES = float(os.environ.get("TUG_MINUTES") or 0)
 _SECONDS = pytest.StashKey[float]()
 _PROPERTY = "proof"
@@ -48,13 +52,17 @@ class Spell:
         """Whether there is time left, for a proof that counts its rounds itself."""
         return time.monotonic() < self.began + self.seconds
 
-    def examine(self, given: Callable[[], None], short: int) -> None:
+    def examine(self, property: Callable[[], None], short: int) -> None:
         """Try a property of hypothesis on so many examples, and on as many again for each seed."""
-        calm = list(hypothesis.HealthCheck)
-        how = hypothesis.settings(
-            max_examples=short, deadline=None, database=None, suppress_health_check=calm
+        if engines.current() == "postgres":
+            short = max(FEWEST_EXAMPLES, short // SHARE_ON_SERVER)
+        # Not by the decorator, which refuses a property that has settings: two engines try it.
+        property._hypothesis_internal_use_settings = hypothesis.settings(
+            max_examples=short,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(hypothesis.HealthCheck),
         )
-        property = how(given)
         for seed in self.seeds():
             hypothesis.seed(seed)(property)()
         self.tell(f"{self.rounds * short} examples")
@@ -86,6 +94,7 @@ def examined(short: int, share: float = 1) -> Callable[[Callable[..., None]], Ca
             given.__doc__,
             given.__module__,
         )
+        proof.property = given
         return proof
 
     return proof_of

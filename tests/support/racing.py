@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from support import engines
 from support.workers import PLAN
 from tugtool import state
 from tugtool.plan import parser
@@ -18,6 +19,7 @@ from tugtool.store import open_store
 from tugtool.store.sqlite import SqliteStore
 
 SCRIPT = str(Path(__file__).with_name("workers.py"))
+TESTS = str(Path(__file__).parents[1])
 
 
 class Crew:
@@ -35,6 +37,7 @@ class Crew:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=[self._inner],
+            env={**os.environ, "PYTHONPATH": TESTS},
             text=True,
         )
         self.processes.append(process)
@@ -150,8 +153,9 @@ def command(cwd: Path, *words: str, **options: Any) -> subprocess.Popen[str]:
 
 
 def prepared(path: Path, steps: int) -> tuple[SqliteStore, str]:
-    """A database with one plan of so many steps, and its address."""
-    url = f"sqlite://{path}"
+    """A database with one plan of so many steps, and its address; on the engine of the test."""
+    on_server = engines.current() == "postgres"
+    url = engines.url_in(path.parent) if on_server else f"sqlite://{path}"
     store = open_store(url)
     text = plan_of(steps)
     state.init(store, PLAN, parser.parse(text), text=text, hash="hash")

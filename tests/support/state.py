@@ -10,7 +10,7 @@ import io
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pytest
 
@@ -131,8 +131,8 @@ class Lab:
         answer, self.unsaved = state.release(self.store, KEY, step, owner=owner, **how)
         return answer
 
-    def reset(self, step: str) -> dict:
-        answer, self.unsaved = state.reset(self.store, KEY, step, actor="person")
+    def reset(self, step: str, reason: str | None = None) -> dict:
+        answer, self.unsaved = state.reset(self.store, KEY, step, actor="person", reason=reason)
         return answer
 
     def reopen(self, step: str, **how: object) -> dict:
@@ -159,11 +159,11 @@ class Lab:
         what = {"plan_hash": self.hash, "highest": highest, "seen": seen, **how}
         return state.reconcile(self.store, KEY, proofs, **what)
 
-    def pause(self) -> dict:
-        return state.pause(self.store, KEY)
+    def pause(self, **why: str) -> dict:
+        return state.pause(self.store, KEY, **why)
 
-    def resume(self) -> dict:
-        return state.resume(self.store, KEY)
+    def resume(self, **why: str) -> dict:
+        return state.resume(self.store, KEY, **why)
 
     def revise(self, text: str, *flags: str, dry_run: bool = False) -> dict:
         """Accept another text: `revise(text, "drop_claimed")`; the caller's copy is that then."""
@@ -265,13 +265,26 @@ class Desk:
         self.repo, self._tugcode, self._monkeypatch = repo, tugcode, monkeypatch
         self._lines, self._init = lines, init
         self.plan = repo.path / KEY
-        self.commit = repo.become("desk", *lines, init, make=self._made)
+        self.repository = None
+        if engines.current() == "postgres":
+            self._init, self.repository = False, engines.REPOSITORY
+        self.commit = repo.become("desk", *lines, self._init, make=self._made)
         self._locate(repo)
+        if self.repository is not None:
+            self._move_to_server()
+            if init:
+                self.ok("init", "work")
+
+    def _move_to_server(self) -> None:
+        """Have the state in PostgreSQL; nothing that is done from now on can be copied."""
+        self.repo.live()
+        self.repo.git("remote", "add", "origin", f"https://{self.repository}")
+        self.setenv("TUGCODE_STATE_URL", self.url)
 
     def _locate(self, repo: Repo) -> None:
         self.repo, self.plan = repo, repo.path / KEY
         self.red, self.blue = (repo.path / ".tugtree" / name for name in ("red", "blue"))
-        self.url = f"sqlite://{repo.path / '.tugtool' / 'state.db'}"
+        self.url = engines.url_in(repo.path / ".tugtool", self.repository)
 
     def shared(self, *key: object, make: Callable[[Self], object]) -> object:
         """Do what `make` does with a desk and return that, which has no paths; see `become`."""
@@ -319,11 +332,15 @@ class Desk:
         return self.json("update", "work", step, "--batch", *words, at=at)
 
     def rows(self, statement: str) -> list[dict]:
-        store = open_store(self.url)
+        store = self.opened()
         with store.read(KEY) as tx:
             rows = [dict(row) for row in tx.all(statement)]
         store.close()
         return rows
+
+    def opened(self, **how: Any) -> Any:
+        """The state that the commands use."""
+        return open_store(self.url, repository=self.repository, **how)
 
     def dump(self) -> dict[str, list[dict]]:
         return {table: self.rows(f"select * from {table}") for table in TABLES}

@@ -13,12 +13,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from support import postgres_faults
 from tugtool import state
 from tugtool.errors import TugError
 from tugtool.state.claims import Request
 from tugtool.state.record import PlanCopy
-from tugtool.store import open_store, sql
+from tugtool.store import open_store, postgres, sql
 from tugtool.store import sqlite as engine
+from tugtool.store.postgres import create as tables
 from tugtool.store.sqlite import file
 from tugtool.system import lock
 
@@ -27,8 +29,9 @@ COPY = PlanCopy("race", "hash")
 
 
 def no_queue() -> None:
-    """A fault to plant: everybody goes straight to SQLite."""
+    """A fault to plant: everybody goes straight to SQLite; of PostgreSQL nobody asks the lock."""
     lock.FileLock.enter = lock.FileLock.leave = lambda self, **how: None
+    postgres_faults.no_lock()
 
 
 def plain_begin_without_queue() -> None:
@@ -41,6 +44,7 @@ def no_transaction() -> None:
     """A fault to plant: every statement is a transaction of its own, and nobody queues."""
     no_queue()
     _rewrite({"begin immediate": "select 1", "commit": "select 1", "rollback": "select 1"})
+    postgres_faults.no_transaction()
 
 
 def _rewrite(words: dict[str, str]) -> None:
@@ -59,6 +63,7 @@ def _connect_with(execute: Callable[..., sqlite3.Cursor]) -> None:
 
 
 FAULTS = {
+    "no lock for tables": postgres_faults.no_lock_for_tables,
     "no queue": no_queue,
     "plain begin, no queue": plain_begin_without_queue,
     "no transaction": no_transaction,
@@ -77,7 +82,7 @@ def claim_all(url: str, owner: str, gate: Callable[[], None]) -> list[str]:
         got.append(str(answer["anchor"]))
 
 
-def hold(url: str, turns: int, gate: Callable[[], None]) -> dict[str, object]:
+def hold(url: str, log: str, turns: int, gate: Callable[[], None]) -> dict[str, object]:
     """Hold the lock for 2 ms until all together had so many turns; how often, the longest wait.
 
     A wait is as long as the turns of others meanwhile: a slow machine makes each one longer, and
@@ -86,13 +91,15 @@ def hold(url: str, turns: int, gate: Callable[[], None]) -> dict[str, object]:
     store = open_store(url)
     count, longest, errors = 0, 0, []
     # One byte for each turn, written by whoever has it.
-    with open(f"{url.removeprefix('sqlite://')}.turns", "ab", buffering=0) as log:
+    with open(log, "ab", buffering=0) as file:
         gate()
-        while (asked := os.fstat(log.fileno()).st_size) < turns:
+        while (asked := os.fstat(file.fileno()).st_size) < turns:
             try:
                 with store.write(PLAN) as tx:
-                    longest = max(longest, os.fstat(log.fileno()).st_size - asked)
-                    log.write(b".")
+                    # Also where nothing is asked for before the first statement.
+                    assert tx.now
+                    longest = max(longest, os.fstat(file.fileno()).st_size - asked)
+                    file.write(b".")
                     tx.run(sql.SET_PAUSED, paused_at=None)
                     time.sleep(0.002)  # the work that the promise of fairness speaks of
                 count += 1
@@ -103,9 +110,11 @@ def hold(url: str, turns: int, gate: Callable[[], None]) -> dict[str, object]:
 
 def create(url: str, gate: Callable[[], None]) -> str:
     """Make the database; what went wrong."""
-    store = open_store(url)
+    store = open_store(url, busy_seconds=60)
     gate()
     try:
+        if isinstance(store, postgres.PostgresStore):
+            tables.make(store)
         store.create()
     except Exception as error:
         return str(error)

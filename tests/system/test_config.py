@@ -273,17 +273,17 @@ def test_a_linked_worktree_obeys_the_file_of_the_main_one(repo, tmp_path):
     assert settings.number("plan.max_bytes") == 2
 
 
-@pytest.mark.parametrize("with_file", [False, True])
-def test_the_reader_of_toml_is_loaded_only_for_a_file(tmp_path, with_file):
-    if with_file:
-        load(tmp_path, "")
+@pytest.mark.parametrize("text", [None, "[plan]\nmax_bytes = 1\n", "plan.max_bytes = 1\n"])
+def test_the_full_reader_of_toml_is_loaded_only_for_a_file_that_is_not_plain(tmp_path, text):
+    if text is not None:
+        load(tmp_path, text)
     probe = (
         "import sys; from tugtool.system import config\n"
         "config.load(sys.argv[1]); print(*sys.modules)"
     )
     words = [sys.executable, "-c", probe, str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert ("tomllib" in done.stdout.split()) == with_file
+    assert ("tomllib" in done.stdout.split()) == (text is not None and text.startswith("plan."))
 
 
 def test_git_gives_back_what_it_printed(repo):

@@ -255,6 +255,7 @@ def test_the_first_entries_of_two_branches_stay_whole_when_they_merge(logged):
     assert text == log.HEADING + late(1) + late(2)
 
 
+@pytest.mark.proof(share=0)
 @settings(max_examples=15, deadline=None)
 @given(
     st.lists(st.sampled_from(["same", "other", "x"]), min_size=1, max_size=4),

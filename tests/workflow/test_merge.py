@@ -755,6 +755,7 @@ def test_a_merge_killed_at_any_point_is_finished_by_the_next(done, point, squash
     )
 
 
+@pytest.mark.proof(share=0)
 def test_killed_at_one_point_after_the_other_it_is_still_finished(done):
     work = done(PAIR, 1, 2, 3)
     for point in ("merge.intent", *(each for each in POINTS if each != "merge.moved"), POINTS[-1]):
@@ -1011,6 +1012,7 @@ def test_a_stopped_merge_of_another_plan_that_moved_nothing_is_in_nobody_s_way(d
     work.ends_well()
 
 
+@pytest.mark.proof(share=0)
 def test_two_merges_at_once_merge_once(done):
     work = done(PAIR, 1, 2, 3)
     started = [work.start("merge", "work", "--json") for _ in range(4)]

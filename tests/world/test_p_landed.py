@@ -43,6 +43,7 @@ def gits(yard, place, *words: str) -> int:
     return len(calls.read_text())
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize(
     "words", [("worktree", "cleanup", "--dry-run"), ("implement", "work", "--dry-run")]
 )

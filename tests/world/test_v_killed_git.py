@@ -61,6 +61,7 @@ def made(step: str, other: str) -> dict:
     return {"role": "coder", "step": step, "do": [*acts, {"wait_for": f"../../../{other}-here"}]}
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("word", sampled(ASKED, 3))
 def test_a_run_whose_git_is_killed_once_comes_to_its_end_and_asks_no_person(play, killed, word):
     play = play("1 t", "2 t", "3 t < 1 2")

@@ -86,6 +86,7 @@ def test_the_refusal_of_a_hook_goes_to_the_coder_as_a_finding(play):
     ]
 
 
+@pytest.mark.proof(share=0)
 def test_a_hook_that_refuses_a_second_time_parks_the_step_and_at_a_second_step_ends_the_run(play):
     play = play(*STEPS)
     hook(play, 'echo "the build is broken at $(date +%N)" >&2; exit 1')
@@ -105,6 +106,7 @@ def test_a_hook_that_refuses_a_second_time_parks_the_step_and_at_a_second_step_e
     play.finished()
 
 
+@pytest.mark.proof(share=0)
 def test_refusals_that_differ_end_no_run(play):
     play = play("1 t", "2 t", "3 t")
     hook(play, "git diff --cached --name-only | grep -e step-1 -e step-2 >&2 && exit 1 || exit 0")

@@ -30,7 +30,7 @@ def asked(call: Call) -> tuple[Iterable[Entry], list[Entry]]:
         if named:
             option = "--" + named[0].replace("_", "-")
             raise _usage(f"--batch and {option} exclude each other")
-        return _read(may_be_empty=call.flag("complete_remaining")), []
+        return _read(call.given, may_be_empty=call.flag("complete_remaining")), []
     if call.flag("complete_remaining"):
         raise _usage("--complete-remaining goes with --batch")
     reason = {"reason": call.text("reason")}
@@ -121,12 +121,12 @@ def ordinal(word: str) -> object:
     return int(word) if word.isascii() and word.isdecimal() and len(word) < 10 else word
 
 
-def _read(*, may_be_empty: bool) -> Iterable[Entry]:
+def _read(given: bytes | None, *, may_be_empty: bool) -> Iterable[Entry]:
     """The batch; the refusal of a bad one comes when its entries are read."""
-    if sys.stdin is None or (may_be_empty and sys.stdin.isatty()):
+    if given is None and (sys.stdin is None or (may_be_empty and sys.stdin.isatty())):
         return []
     try:
-        data = sys.stdin.buffer.read(MOST_BYTES + 1)
+        data = sys.stdin.buffer.read(MOST_BYTES + 1) if given is None else given
         found = _loaded(data) if data.strip() and len(data) <= MOST_BYTES else []
     except OSError as error:
         return _refused(f"standard input cannot be read: {error.strerror}")

@@ -92,6 +92,9 @@ def _topics(group: str) -> dict[str, dict[str, str]]:
     for path, said in visible().items():
         topic = TOPICS.get(path, topic)
         inner = " ".join(path.split()[:-1][: depth + 1])
+        if inner in parse.FAMILIES:
+            # `serve` is a command, and `serve token` a group.
+            inner = " ".join(path.split()[:-1][: depth + 2])
         if path.startswith(f"{group} " if group else ""):
             whole = inner not in ("", group, *_LISTED)
             row = (inner, _group_row(inner)) if whole else (short(path), said)
@@ -196,22 +199,6 @@ def _unfolded(text: str) -> str:
         parts[1::2] = [part.replace(" ", _FIRM) for part in parts[1::2]]
         text = mark.join(parts)
     return text
-
-
-def close_commands(group: str, word: str) -> list[str]:
-    """The commands of the group that are closest to an unknown word."""
-    from tugtool.system import text
-
-    depth = len(group.split())
-    prefix = f"{group} " if group else ""
-    paths = [path.split() for path in parse.FAMILIES if path.startswith(prefix)]
-    known = {path[depth]: None for path in paths} | ({} if group else dict.fromkeys(short_names()))
-    if close := text.names(word, known):
-        return close
-    # `tugcode graph` means `tugcode plan graph`.
-    lasts = {path.split()[-1]: None for path in parse.FAMILIES}
-    (last,) = text.names(word, lasts, most=1) or [""]
-    return [path for path in parse.FAMILIES if path.split()[-1] == last]
 
 
 def completion(call: Call) -> output.Answer:
@@ -339,7 +326,8 @@ def _command_words(group: str) -> Iterable[Offer]:
     prefix = f"{group} " if group else ""
     for path, summary in visible(group).items():
         first, _, more = path.removeprefix(prefix).partition(" ")
-        found.setdefault(first, parse.GROUPS[prefix + first] if more else summary)
+        said = parse.GROUPS.get(prefix + first, summary) if more else summary
+        found.setdefault(first, said)
     return (found if group else found | short_names()).items()
 
 

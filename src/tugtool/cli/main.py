@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from tugtool.cli.output import Answer, Stream
-    from tugtool.cli.parse import Call
+    from tugtool.cli.parse import Call, Command
 
 
 def run() -> NoReturn:
@@ -102,8 +102,13 @@ def _execute(call: Call) -> Answer | Stream:
     if call.help or call.command is None:
         return _help(call)
     _refuse_role(call, config.variable(config.ROLE_VARIABLE))
+    return perform(call.command, call)
+
+
+def perform(command: Command, call: Call) -> Answer | Stream:
+    """Run the command's function; the server calls it too."""
     try:
-        return call.command.function(call)
+        return command.function(call)
     except TugError as error:
         if error.code != "E059":
             raise

@@ -232,15 +232,3 @@ def width(unknown: int = UNBOUNDED) -> int:
 def remaining(steps: int) -> str:
     """The number of open steps in words."""
     return f"{text.many(steps, 'step')} remain{'s' * (steps == 1)}"
-
-
-def short_name(worktree: str, root: str) -> str:
-    """The short name of a worktree: its directory's name if it is in the usual place."""
-    if not os.path.isabs(worktree):
-        return worktree  # a person, or a name that is not a path here
-    if worktree == root:
-        return "the main worktree"
-    if os.path.dirname(worktree) == os.path.join(root, ".tugtree"):
-        return os.path.basename(worktree)
-    near = os.path.relpath(worktree, root) if root else worktree
-    return worktree if near.startswith("../..") else near

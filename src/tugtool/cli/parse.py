@@ -7,6 +7,7 @@ from tugtool import errors
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
     from tugtool.cli.output import Answer, Stream
     from tugtool.workflow.workspace import Workspace
@@ -29,6 +30,7 @@ FAMILIES = {
     "state log": ("state_show", "list the events, oldest first"),
     "state stats": ("state_show", "show times and counts of each step"),
     "state diff": ("state_revise", "compare the plan file with the agreed text"),
+    "state revisions": ("state_revise", "list the agreed texts of a plan, or print one of them"),
     "report": ("state_records", "report on a plan: done, proved, deferred, repaired, waiting"),
     "transcript": ("implement", "show the input and output of agents, also while they run"),
     "plan show": ("plan", "show a plan as the parser reads it"),
@@ -80,6 +82,11 @@ FAMILIES = {
     "state export": ("state_records", "write the state as JSON lines"),
     "state import": ("state_records", "read a file that `export` wrote"),
     "state restore": ("state_admin", "replace a lost or damaged database with its backup"),
+    "serve": ("serve", "serve the record over HTTP, to pages, scripts and other machines"),
+    "serve token add": ("serve", "make a token for a person or a worker"),
+    "serve token list": ("serve", "list the tokens, without their secrets"),
+    "serve token revoke": ("serve", "make a token invalid at once"),
+    "open": ("serve", "serve the record and open it in the browser"),
     "completion": ("help", "print a completion script for a shell"),
     "version": ("repo", "show the versions of Tugtool, Python, git and SQLite"),
     "complete-words": ("help", "answer a completion script"),
@@ -92,21 +99,13 @@ GROUPS = {
     "dash": "small work without a plan",
     "hook": "the hooks that agent clients call",
     "plugin": "skills and agents for your agent client",
+    "serve token": "who may use the server, and as what",
 }
 
 
 #: The kind of a value by its name in the help; all others are text.
-KINDS = {
-    "ANCHOR": "step",
-    "DIR": "directory",
-    "FILE": "file",
-    "N": "number",
-    "PATH": "directory",
-    "PID": "number",
-    "PLAN": "plan",
-    "SECONDS": "seconds",
-    "STEP": "step",
-}
+KINDS = {"ANCHOR": "step", "DIR": "directory", "FILE": "file", "N": "number", "PATH": "directory"}
+KINDS |= {"PID": "number", "PLAN": "plan", "SECONDS": "seconds", "STEP": "step"}
 
 
 class Option:
@@ -208,9 +207,10 @@ class Call:
 
     def __init__(self) -> None:
         self.command: Command | None = None
-        self.group = ""
+        self.group = self.cwd = ""
         self.values: dict[str, list[str]] = {}
-        self.cwd = ""
+        #: The text of standard input, if the call does not come from a command line.
+        self.given: bytes | None = None
         self.json = self.help = False
 
     @property
@@ -294,24 +294,23 @@ class WordReader:
     def take(self, word: str) -> None:
         if word.startswith("-") and word != "-":
             self.option(word)
-        elif self.call.command is None:
+        elif self.call.command is None or f"{self.call.path} {word}" in GROUPS:
             self.name(word)
         else:
             self.positional(word)
 
     def name(self, word: str) -> None:
-        path = f"{self.call.group} {word}".strip()
+        path = f"{self.call.path} {word}".strip()
         if path in GROUPS:
-            self.call.group = path
+            # `serve` is a command, and `serve token` a group.
+            self.call.command, self.call.group = None, path
             return
         # `state` may be left out where the rest is not another command: `tugcode claim`.
         self.call.command = find(path) or find(f"state {path}")
         if self.call.command is not None:
             return
         if self.call.group or word != "help":
-            from tugtool.cli import help
-
-            raise self.unknown("command", word, help.close_commands(self.call.group, word))
+            raise self.wrong("command", word)
         self.call.help = True
 
     def positional(self, word: str) -> None:
@@ -330,10 +329,7 @@ class WordReader:
             return
         option = find_option(self.options(), name)
         if option is None:
-            from tugtool.system import text
-
-            close = text.names(name, (known.name for known in self.options()))
-            raise self.unknown("option", name, close)
+            raise self.wrong("option", name, self.options())
         count = len(option.metavar.split())
         if not count and equals:
             raise self.usage(f"option {option.name} takes no value")
@@ -375,7 +371,7 @@ class WordReader:
 
     def refuse_bad(self, option: Option, value: str) -> None:
         if option.choices and value not in option.choices:
-            raise self.choice(f"option {option.name}", value, option.choices)
+            raise self.wrong("choice", f"option {option.name}", value, option.choices)
         if option.kind == "number" and not _is_number(value):
             raise self.usage(f'option {option.name} takes a whole number above 0, not "{value}"')
         if option.kind == "seconds" and not _is_seconds(value):
@@ -392,10 +388,10 @@ class WordReader:
         for argument in command.arguments[alone and command.arguments[:2] == (PLAN, STEP) :]:
             taken, words = self.share(argument, words)
             if not taken and not argument.optional:
-                raise self.missing(argument)
+                raise self.wrong("missing", argument)
             for word in taken:
                 if argument.choices and word not in argument.choices:
-                    raise self.choice(argument.name.upper(), word, argument.choices)
+                    raise self.wrong("choice", argument.name.upper(), word, argument.choices)
             if taken:
                 self.call.values[argument.name] = taken
         if words:
@@ -415,24 +411,13 @@ class WordReader:
             if place < len(self.positionals):
                 self.call.values[option.key] = [self.positionals.pop(place)]
 
-    def missing(self, argument: Argument) -> errors.Usage:
-        from tugtool.cli import help
-
-        return self.usage(f"{self.call.path} needs {help.argument_form(argument)}: {argument.help}")
-
     def usage(self, problem: str) -> errors.Usage:
         return errors.Usage(problem, command=self.call.path)
 
-    def choice(self, what: str, value: str, choices: tuple[str, ...]) -> errors.Usage:
-        from tugtool.system import text
+    def wrong(self, what: str, *facts: Any) -> errors.Usage:
+        from tugtool.cli import usage
 
-        problem = f'{what} takes {", ".join(choices)}, not "{value}"'
-        close = text.names(value, choices, most=1)
-        return errors.Usage(problem, command=self.call.path, close=close)
-
-    def unknown(self, what: str, word: str, close: list[str]) -> errors.Usage:
-        full = f"{self.call.group} {word}".strip() if what == "command" else word
-        return errors.Usage(f'there is no {what} "{full}"', command=self.call.path, close=close)
+        return usage.REFUSALS[what](self.call, *facts)
 
 
 def find_option(options: tuple[Option, ...], name: str) -> Option | None:

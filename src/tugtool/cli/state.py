@@ -185,6 +185,8 @@ def _content(call: Call) -> str | None:
         path = os.path.join(call.cwd, given or "")
         return files.text(path, files.read(path, max_bytes=_MOST_CONTENT)) if given else None
     name = "standard input"
+    if call.given is not None:
+        return files.text("content", call.given)
     try:
         data = sys.stdin.buffer.read(_MOST_CONTENT + 1) if sys.stdin is not None else b""
     except OSError as error:

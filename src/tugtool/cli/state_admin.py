@@ -103,7 +103,8 @@ def _kept(data: StateRelease | StateReset) -> str:
 def state_reset(call: Call) -> Answer:
     """Take a step from its holder."""
     space = call.workspace()
-    data, issues = workspace.reset(space, space.plan(call.text("plan")), call.anchor())
+    plan, reason = space.plan(call.text("plan")), call.text("reason")
+    data, issues = workspace.reset(space, plan, call.anchor(), reason=reason)
     word = "reset" if data["reset"] else "unparked" if data["unparked"] else "nothing to reset:"
     return answer(data, f"{word} {data['anchor']}{_kept(data)}", issues)
 
@@ -139,14 +140,16 @@ def _reopened(data: StateReopen) -> str:
 def state_pause(call: Call) -> Answer:
     """Stop new claims."""
     space = call.workspace()
-    data = state.pause(space.store, space.plan(call.text("plan")), actor=space.owner)
+    why = {"actor": space.owner, "reason": call.text("reason")}
+    data = state.pause(space.store, space.plan(call.text("plan")), **why)
     return answer(data, f"{data['plan_path']} is paused")
 
 
 def state_resume(call: Call) -> Answer:
     """Allow claims again."""
     space = call.workspace()
-    data = state.resume(space.store, space.plan(call.text("plan")), actor=space.owner)
+    why = {"actor": space.owner, "reason": call.text("reason")}
+    data = state.resume(space.store, space.plan(call.text("plan")), **why)
     return answer(data, f"{data['plan_path']} goes on")
 
 
@@ -255,8 +258,10 @@ tugcode release parser step-3 --park --reason "no access"  # a person has to loo
         """\
 For people: it works for every holder. Also sets the count of claims without progress to zero.
 For a completed step, use `tugcode reopen`.""",
-        (PLAN, STEP, WORKTREE),
-        examples="tugcode reset parser step-3  # its worker is stale",
+        (PLAN, STEP, REASON, WORKTREE),
+        examples="""\
+tugcode reset parser step-3  # its worker is stale
+tugcode reset parser step-3 --reason "the key is there now"  # `why` and `log` show it""",
     ),
     Command(
         "state reopen",
@@ -272,13 +277,15 @@ tugcode reopen parser step-3 --reason "reverted"  # it has to be done again""",
         "state pause",
         state_pause,
         "Workers may finish the steps that they hold.",
-        (ANY_PLAN, WORKTREE),
-        examples="tugcode pause parser  # no new claims",
+        (ANY_PLAN, REASON, WORKTREE),
+        examples="""\
+tugcode pause parser  # no new claims
+tugcode pause parser --reason "the server is down"  # `status`, `why` and `log` show it""",
     ),
     Command(
         "state resume",
         state_resume,
-        takes=(ANY_PLAN, WORKTREE),
+        takes=(ANY_PLAN, REASON, WORKTREE),
         examples="tugcode resume parser  # claims again",
     ),
     Command(

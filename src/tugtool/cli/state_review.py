@@ -6,12 +6,13 @@ import sys
 
 from tugtool import state
 from tugtool.cli import checklist_input
-from tugtool.cli.output import Answer, agreed, answer, clean, mention, on_terminal, short_name
+from tugtool.cli.output import Answer, agreed, answer, clean, mention, on_terminal
 from tugtool.cli.parse import EVERY_PLAN, WORKTREE, Call, Command, Option
 from tugtool.errors import PlanAmbiguous, Usage, plan_argument, plan_name, quoted
 from tugtool.errors.state import PeopleOnly
 from tugtool.state import completion
 from tugtool.system import clock, config
+from tugtool.system.files import short_name
 from tugtool.system.text import many
 from tugtool.workflow import review
 

@@ -1,10 +1,11 @@
-"""state diff, plan accept, state init --force and plan import."""
+"""state diff, state revisions, plan accept, state init --force and plan import."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any
 
+from tugtool import state
 from tugtool.cli import output
 from tugtool.cli.output import Answer, clean
 from tugtool.cli.parse import ANY_PLAN, MAX_BYTES, PLAN, WORKTREE, Argument, Call, Command, Option
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tugtool.plan.conversion import Conversion
-    from tugtool.schemas import Issue, PlanImport
+    from tugtool.schemas import Issue, PlanImport, StateRevisionsRevision
 
 
 #: The most steps and items that a text answer lists; JSON has all.
@@ -35,6 +36,28 @@ def state_diff(call: Call) -> Answer:
     told, issues = records.diff(space, plan, max_bytes=call.number("max_bytes"))
     status = 1 if told["changed"] and call.flag("exit_code") else 0
     return Answer(told, lambda: _diff_text(told, issues), issues=issues, status=status)
+
+
+def state_revisions(call: Call) -> Answer:
+    """List the agreed texts of a plan, or print one."""
+    space = call.workspace()
+    plan = space.plan(call.text("plan"))
+    told = state.agreed_texts(space.store, plan, call.number("revision"))
+
+    def text() -> str:
+        if told["text"] is not None:
+            return output.lines(told["text"].splitlines())
+        return output.lines(map(_revision_line, told["revisions"]))
+
+    return Answer(told, text)
+
+
+def _revision_line(each: StateRevisionsRevision) -> str:
+    from tugtool.cli.draw.canvas import local
+
+    end = f"until {local(each['replaced_at'])}" if each["replaced_at"] else "the agreed text"
+    since = local(each["agreed_at"])
+    return f"{each['revision']:>3}  {each['plan_hash'][:12]}  agreed {since}, {end}"
 
 
 def forced(call: Call) -> Answer:
@@ -275,6 +298,17 @@ Compares the agreed text with your plan file: your worktree's copy, or else the 
 first the effect on steps, items and claims, then the lines. Changes nothing. CRLF counts as LF.""",
         (ANY_PLAN, Option("--exit-code", "exit status 1 if they differ"), MAX_BYTES, WORKTREE),
         examples="tugcode diff parser  # what was edited?",
+    ),
+    Command(
+        "state revisions",
+        state_revisions,
+        """\
+Lists every text that was agreed for the plan, oldest first: when it was agreed, and until when it
+was in force. The last one is the present text. With --revision prints that text.""",
+        (ANY_PLAN, Option("--revision N", "print this text")),
+        examples="""\
+tugcode revisions parser  # which texts were agreed, and when?
+tugcode revisions parser --revision 1  # the first one""",
     ),
     Command(
         "plan accept",

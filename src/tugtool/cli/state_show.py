@@ -82,7 +82,8 @@ class PlanView:
             raise Usage("--step goes with a plan", command=call.path)
         space = call.workspace()
         plan = space.plan_or_all(call.text("plan"))
-        self.viewer = Viewer(space, plan, step=call.anchor(), archived=call.flag("all"))
+        how = {"archived": call.flag("all"), "full": call.flag("full")}
+        self.viewer = Viewer(space, plan, step=call.anchor(), **how)
         self.every_item, self.every_step = call.flag("checklist"), call.flag("all")
 
     def answer(self, seen: Snapshot) -> Answer:
@@ -320,6 +321,7 @@ COMMANDS = (
             Option("--step ANCHOR", "only this step, with its substeps and items"),
             Option("--watch", "keep the picture up to date until q or Ctrl-C"),
             Option("--all", "every step of a long plan; archived plans too"),
+            Option("--full", "with --json: the whole texts of artifacts too"),
             WORKTREE,
         ),
         examples="""\

@@ -3,7 +3,8 @@
     TugError         a refusal; every other class is in one of these modules
     ├── repository   the command line, agent clients, the repository, its plans and its files
     ├── state        the record and its database
-    └── git          worktrees, branches, commits, dashes
+    ├── git          worktrees, branches, commits, dashes
+    └── server       requests over HTTP, and the start of the server
 
 One class, one code, for ever. A class takes facts and writes the sentence, so text and JSON agree.
 Agents do what messages say, so a hint is always harmless.
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     """Find a class in the modules beside this one."""
     if name[0].isupper():
-        for home in ("repository", "state", "git"):
+        for home in ("repository", "state", "git", "server"):
             module = __import__(f"tugtool.errors.{home}", fromlist=[name])
             if name in module.__dict__:
                 return module.__dict__[name]

@@ -678,6 +678,13 @@ class Next(TypedDict):
     merged_commit: str | None
     next: str
 
+class Open(TypedDict):
+    """A server that now runs."""
+
+    url: str
+    socket: str | None
+    pid: int
+
 class PlanAcceptDroppedItem(TypedDict):
     """An object."""
 
@@ -1086,6 +1093,38 @@ class Report(TypedDict):
     timeline: list[ReportTimelineItem]
     written_to: NotRequired[str]
 
+class ServeTokenAdd(TypedDict):
+    """A new token."""
+
+    name: str
+    role: Literal["viewer", "worker", "operator"]
+    plan_path: str | None
+    created_at: str
+    expires_at: str | None
+    token: str
+
+class ServeTokenListToken(TypedDict):
+    """One token."""
+
+    name: str
+    role: Literal["viewer", "worker", "operator"]
+    plan_path: str | None
+    created_at: str
+    expires_at: str | None
+
+class ServeTokenList(TypedDict):
+    """The tokens of this repository."""
+
+    tokens: list[ServeTokenListToken]
+
+class ServeTokenRevoke(TypedDict):
+    """A token that is not valid any more."""
+
+    name: str
+    revoked: bool
+
+Serve = Open
+
 class StateArchive(TypedDict):
     """A plan that was archived or brought back."""
 
@@ -1332,6 +1371,7 @@ class StatePause(TypedDict):
     paused: bool
     paused_at: str | None
     changed: bool
+    reason: str | None
 
 class StatePrunePrunedItem(TypedDict):
     """A plan."""
@@ -1447,6 +1487,7 @@ class StateReset(TypedDict):
     anchor: str
     was_claimed_by: str | None
     unparked: bool
+    reason: str | None
     salvage_ref: str | None
 
 class StateRestoreLostStep(TypedDict):
@@ -1753,6 +1794,22 @@ class StateReview(TypedDict):
     steps: NotRequired[list[StateReviewStep]]
     passed_over: NotRequired[list[StateReviewPassedOverItem]]
 
+class StateRevisionsRevision(TypedDict):
+    """An agreed text."""
+
+    revision: int
+    plan_hash: str
+    agreed_at: str
+    replaced_at: str | None
+
+class StateRevisions(TypedDict):
+    """The agreed texts of a plan."""
+
+    plan_path: str
+    revisions: list[StateRevisionsRevision]
+    revision: int | None
+    text: str | None
+
 class StateShowPlanLastRun(TypedDict):
     """The end of the last `implement` of the plan."""
 
@@ -1782,6 +1839,8 @@ class StateShowAttempt(TypedDict):
         Literal["completed", "released", "reset", "expired", "superseded", "dead", "failed"] | None
     )
     salvage_ref: str | None
+    tokens: int | None
+    cost_microdollars: int | None
 
 class StateShowArtifact(TypedDict):
     """A note."""
@@ -1789,7 +1848,7 @@ class StateShowArtifact(TypedDict):
     artifact_id: int
     kind: str
     summary: str
-    content: str | None
+    content: NotRequired[str | None]
     recorded_at: str
 
 class StateShowStep(TypedDict):
@@ -1856,6 +1915,8 @@ class StateShowPlan(TypedDict):
     created_at: str
     updated_at: str
     paused_at: str | None
+    paused_by: str | None
+    paused_reason: str | None
     base_commit: str | None
     merged_commit: str | None
     total_steps: int
@@ -1882,6 +1943,8 @@ class StateShow(TypedDict):
     created_at: NotRequired[str]
     updated_at: NotRequired[str]
     paused_at: NotRequired[str | None]
+    paused_by: NotRequired[str | None]
+    paused_reason: NotRequired[str | None]
     base_commit: NotRequired[str | None]
     merged_commit: NotRequired[str | None]
     total_steps: NotRequired[int]
@@ -2039,6 +2102,8 @@ class StateVerify(TypedDict):
 
 StateWhyReopened = NextPreviousAttemptReopened
 
+StateWhyReset = NextPreviousAttemptReopened
+
 class StateWhyWaitingForItem(TypedDict):
     """One of them."""
 
@@ -2107,9 +2172,11 @@ class StateWhy(TypedDict):
     claimable: bool
     drift: bool
     reopened: NextPreviousAttemptReopened | None
+    reset: NextPreviousAttemptReopened | None
     plan_status: Literal["active", "done", "archived"]
     paused_at: str | None
     paused_by: str | None
+    paused_reason: str | None
     waiting_for: list[StateWhyWaitingForItem]
     root_causes: list[StateWhyRootCause]
     sentences: list[str]
@@ -2181,6 +2248,8 @@ class StatusPlan(TypedDict):
     title: str | None
     status: Literal["active", "done", "archived"] | None
     paused_at: str | None
+    paused_by: str | None
+    paused_reason: str | None
     steps: StatusPlanSteps
     items: StatusPlanItems
     claims: list[StatusPlanClaim]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tugtool.state.claims import Request, claim
     from tugtool.state.completion import Finding, complete, verify
     from tugtool.state.explanation import why
-    from tugtool.state.history import Reader, log, stats
+    from tugtool.state.history import Reader, last_seq, log, stats
     from tugtool.state.leases import adopt, heartbeat, judge_from_now, let_go, standing, start
     from tugtool.state.plans import init, move, recount
     from tugtool.state.proofs import reconcile
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tugtool.state.releases import pause, release, reopen, reset, resume
     from tugtool.state.reviews import accept, reject, review
     from tugtool.state.revision_plan import Allowed
-    from tugtool.state.revisions import diff, revise
+    from tugtool.state.revisions import agreed_texts, diff, revise
     from tugtool.state.transfer import import_
     from tugtool.state.upkeep import archive, export, prune, restore
     from tugtool.state.views import is_recorded, ready, show, status
@@ -39,7 +39,7 @@ _HOMES = {
     "claims": "Request claim",
     "completion": "Finding complete verify",
     "explanation": "why",
-    "history": "Reader log stats",
+    "history": "Reader last_seq log stats",
     "leases": "adopt heartbeat judge_from_now let_go standing start",
     "plans": "init move recount",
     "proofs": "reconcile",
@@ -47,7 +47,7 @@ _HOMES = {
     "releases": "pause release reopen reset resume",
     "reviews": "accept reject review",
     "revision_plan": "Allowed",
-    "revisions": "diff revise",
+    "revisions": "agreed_texts diff revise",
     "transfer": "import_",
     "upkeep": "archive export prune restore",
     "views": "is_recorded ready show status",

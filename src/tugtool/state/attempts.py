@@ -216,10 +216,31 @@ def reopened(tx: Transaction, anchor: str) -> schemas.StateWhyReopened | None:
     event = tx.first(sql_views.LAST_REOPENED, anchor=anchor)
     if event is None:
         return None
+    return {"at": event["at"], "by": event["actor"], "reason": _detail(event)["reason"]}
+
+
+def taken_back(tx: Transaction, step: Row) -> schemas.StateWhyReopened | None:
+    """Return who took the step back since its last claim, when and why; None without a reason."""
+    event = tx.first(sql_views.LAST_RESET, anchor=step["anchor"], number=step["attempt"])
+    if event is None or "reason" not in _detail(event):
+        return None
+    return {"at": event["at"], "by": event["actor"], "reason": _detail(event)["reason"]}
+
+
+def pause(tx: Transaction, plan: Row) -> dict[str, str | None]:
+    """Return who paused the plan and why; nothing if it is not paused."""
+    event = None
+    if plan["paused_at"] is not None:
+        event = tx.first(sql_views.LAST_PAUSE, plan=plan["plan_path"])
+    if event is None:
+        return {"paused_by": None, "paused_reason": None}
+    return {"paused_by": event["actor"], "paused_reason": _detail(event).get("reason")}
+
+
+def _detail(event: Row) -> Any:
     import json
 
-    reason = json.loads(event["detail"])["reason"]
-    return {"at": event["at"], "by": event["actor"], "reason": reason}
+    return json.loads(event["detail"])
 
 
 def failed_checkpoints(tx: Transaction, plan: str, anchor: str) -> list[Any]:

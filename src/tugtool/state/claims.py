@@ -89,6 +89,7 @@ def claim(
     """Lease a step to the caller, or say why there is none."""
     # Its agents could work already, while other threads' agents do.
     with store.write(plan, urgent=request.begins) as tx:
+        tx.expect(sql.CLAIMABLE_STEPS, owner=request.owner)
         row = record.plan_row(tx, sql.PLAN_TO_CLAIM, owner=request.owner)
         data = _answer(tx, row, request, copy, step)
         # Unsaved work of this step's former holder, or of another one after a crash.
@@ -251,10 +252,10 @@ def _take(
     begins = request.begins and _may_begin(first)
     parked = _open_attempt(tx, now, request, begins=begins)
     if substeps:
-        tx.run(sql.CLAIM_SUBSTEPS, anchor=anchor, owner=request.owner, until=until)
+        tx.later(sql.CLAIM_SUBSTEPS, anchor=anchor, owner=request.owner, until=until)
         substeps = tx.all(sql.SUBSTEPS, anchor=anchor)
     if row["is_reserved"]:
-        tx.run(sql.END_RESERVATION, owner=request.owner)
+        tx.later(sql.END_RESERVATION, owner=request.owner)
     record.note(
         tx,
         "claim",
@@ -279,7 +280,7 @@ def _take(
 
 def _end_attempt(tx: Transaction, step: Row, request: Request, outcome: str) -> record.Changes:
     """End the attempt of the step's last holder. Return the items that are open again."""
-    tx.run(sql.END_ATTEMPT, anchor=step["anchor"], number=step["attempt"], outcome=outcome)
+    tx.later(sql.END_ATTEMPT, anchor=step["anchor"], number=step["attempt"], outcome=outcome)
     if step["claimed_by"] != request.owner:
         record.displaced(tx, step)
     return record.reopen_unfinished(tx, step, "in_progress")
@@ -289,7 +290,7 @@ def _open_attempt(tx: Transaction, step: dict[str, Any], request: Request, *, be
     """Record the claim, and the start if work begins. Return whether the step is parked."""
     claims = step["claims_without_progress"] + 1
     parks: bool = claims >= request.max_attempts
-    tx.run(
+    tx.later(
         sql.CLAIM_STEP,
         anchor=step["anchor"],
         status="in_progress" if begins else "claimed",
@@ -309,10 +310,10 @@ def _add_attempt(tx: Transaction, step: dict[str, Any], request: Request) -> Non
     facts = {"anchor": step["anchor"], "number": step["attempt"], "owner": request.owner}
     facts["lease_seconds"] = request.lease_seconds
     if request.holder_pid is None and request.request_id is None:
-        tx.run(sql.ADD_ATTEMPT, **facts)
+        tx.later(sql.ADD_ATTEMPT, **facts)
         return
     place = request.holder_place
-    tx.run(
+    tx.later(
         sql.ADD_NAMED_ATTEMPT,
         **facts,
         **{key: place.get(key) for key in ("host", "boot", "pid_namespace")},

@@ -81,7 +81,7 @@ def _end_intent(tx: Transaction, owner: str, created_at: str | None) -> None:
     if created_at is not None:
         from tugtool.store.sql import git as sql_git  # Only for commits.
 
-        tx.run(sql_git.DROP_COMMIT_INTENT, owner=owner, created_at=created_at)
+        tx.later(sql_git.DROP_COMMIT_INTENT, owner=owner, created_at=created_at)
 
 
 def refuse_open(
@@ -135,7 +135,7 @@ def _bind_evidence(
             kept = {**{field: found[field] for field in _FIELDS}, "commit": commit, "dirty": False}
             key = {"anchor": item["step_anchor"], "kind": item["kind"], "ordinal": item["ordinal"]}
             as_is = {"status": item["status"], "reason": item["reason"]}
-            tx.run(sql.SET_ITEM, **key, **as_is, evidence=record.storable(text.encode(kept)))
+            tx.later(sql.SET_ITEM, **key, **as_is, evidence=record.storable(text.encode(kept)))
 
 
 def _finish_step(
@@ -159,8 +159,8 @@ def _finish_step(
         unconditionally=True,
     )
     how = {"commit": commit or "", "reason": reason or ""}
-    tx.run(sql.COMPLETE_STEP, anchor=anchor, owner=owner, **how)
-    tx.run(sql.END_ATTEMPT, anchor=anchor, number=number, outcome="completed")
+    tx.later(sql.COMPLETE_STEP, anchor=anchor, owner=owner, **how)
+    tx.later(sql.END_ATTEMPT, anchor=anchor, number=number, outcome="completed")
     ready = record.completed(tx, step, actor=owner) if step["is_needed"] else 0
     record.count(tx, done=1, ready=ready)
     plan_["steps_done"] += 1
@@ -383,7 +383,7 @@ def _set(tx: Transaction, items: Mapping[tuple[str, int], Row], finding: Finding
         problem = f"{finding.anchor} has no checkpoint {finding.ordinal} in this step"
         raise errors.InvalidEntry(problem, command="verify")
     changes = finding.passed and item["status"] != "completed"
-    tx.run(
+    tx.later(
         sql.SET_ITEM,
         anchor=finding.anchor,
         kind="checkpoint",

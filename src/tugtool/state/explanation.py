@@ -5,7 +5,6 @@ from __future__ import annotations
 from tugtool.errors import listing, plan_argument, quoted
 from tugtool.state import attempts, record
 from tugtool.store import sql
-from tugtool.store.sql import views as sql_views
 from tugtool.system import clock
 from tugtool.system.clock import duration
 
@@ -53,13 +52,16 @@ def explained(data: Facts, now: str) -> list[str]:
     sentences += _about_claim(data, now)
     sentences += _about_failure(data, now)
     sentences += _about_waiting(data, now)
-    if data["reopened"]:
-        sent_back = data["reopened"]
-        by = f" by {sent_back['by']}" if sent_back["by"] else ""
-        sentences.append(
-            f"It was reopened{by} at {past(sent_back['at'], now)}: {brief(sent_back['reason'])}."
-        )
+    sentences += _sent_back("reopened", data["reopened"], now)
+    sentences += _sent_back("reset", data["reset"], now)
     return [*sentences, *_about_plan(data, now)]
+
+
+def _sent_back(verb: str, event: Facts | None, now: str) -> list[str]:
+    if event is None:
+        return []
+    by = f" by {event['by']}" if event["by"] else ""
+    return [f"It was {verb}{by} at {past(event['at'], now)}: {brief(event['reason'])}."]
 
 
 def _condition(data: Facts, now: str) -> str:
@@ -161,7 +163,8 @@ def _about_plan(data: Facts, now: str) -> list[str]:
     sentences = []
     if data["paused_at"] is not None:
         by = f" by {data['paused_by']}" if data["paused_by"] else ""
-        sentences.append(f"The plan is paused{by} since {past(data['paused_at'], now)}.")
+        why = f": {brief(data['paused_reason'])}" if data["paused_reason"] else ""
+        sentences.append(f"The plan is paused{by} since {past(data['paused_at'], now)}{why}.")
     if data["drift"]:
         sentences.append("The plan file is not the one that was recorded, so claims are refused.")
     return sentences
@@ -271,11 +274,12 @@ def _facts(
         "claimable": scene.is_claimable(anchor) and not drift,
         "drift": drift,
         "reopened": attempts.reopened(tx, top["anchor"]),
+        "reset": attempts.taken_back(tx, top),
         "last_failure": attempts.last_failure(tx, tx.plan, top["anchor"]),
         "failed_checkpoints": attempts.failed_checkpoints(tx, tx.plan, anchor),
         "plan_status": scene.plan["status"],
         "paused_at": scene.plan["paused_at"],
-        "paused_by": _paused_by(tx, scene.plan),
+        **attempts.pause(tx, scene.plan),  # type: ignore[typeddict-item]
         "waiting_for": scene.blockers(anchor),
         "root_causes": scene.root_causes(anchor),
         # These are files, which `workflow` adds.
@@ -283,13 +287,6 @@ def _facts(
         "sentences": [],
         "frees": [],
     }
-
-
-def _paused_by(tx: Transaction, plan: Row) -> str | None:
-    if plan["paused_at"] is None:
-        return None
-    event = tx.first(sql_views.LAST_PAUSE)
-    return event["actor"] if event is not None else None
 
 
 class _Scene:

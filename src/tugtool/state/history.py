@@ -30,6 +30,13 @@ def last_change(store: Store) -> tuple[str | None, str]:
         return tx.value(sql.LAST_CHANGE), tx.now
 
 
+def last_seq(store: Store) -> int:
+    """Return the number of the last event of any plan; 0 if there is none."""
+    with store.read() as tx:
+        row = tx.first(sql_views.NEWEST_EVENT)
+        return 0 if row is None else int(row["seq"])
+
+
 def log(
     store: Store,
     plan: str | None = None,

@@ -268,7 +268,7 @@ def _hold(
     pid: int | None,
     where: Mapping[str, str | None],
 ) -> Any:
-    tx.run(sql.SET_HOLDER, anchor=anchor, number=attempt, holder_pid=pid, **where)
+    tx.later(sql.SET_HOLDER, anchor=anchor, number=attempt, holder_pid=pid, **where)
     until = record.renew(tx, record.step_row(tx, anchor))
     record.note(tx, "heartbeat", anchor=anchor, actor=owner, attempt=attempt, holder_pid=pid)
     return {

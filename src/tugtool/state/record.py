@@ -61,7 +61,7 @@ class PlanCopy:
             return str(known["plan_hash"])
         found = self.read()
         if self.signature:
-            tx.run(sql.KEEP_COPY, file=name, signature=self.signature, hash=found)
+            tx.later(sql.KEEP_COPY, file=name, signature=self.signature, hash=found)
         return found
 
 
@@ -127,7 +127,7 @@ def _set_item(tx: Transaction, item: Row, status: str, reason: str | None) -> Ch
     anchor, kind, ordinal = item["step_anchor"], item["kind"], item["ordinal"]
     key = {"anchor": anchor, "kind": kind, "ordinal": ordinal}
     evidence = item["evidence"] if status == "completed" else None
-    tx.run(sql.SET_ITEM, **key, status=status, reason=reason, evidence=evidence)
+    tx.later(sql.SET_ITEM, **key, status=status, reason=reason, evidence=evidence)
     return [] if item["status"] == status else [[anchor, kind, ordinal, status]]
 
 
@@ -233,8 +233,8 @@ def renew(tx: Transaction, top: Row, seconds: float | None = None) -> str:
     attempt = tx.one(sql.ATTEMPT, anchor=top["anchor"], number=top["attempt"])
     lease = seconds or attempt["lease_seconds"]
     until = tx.after(lease)
-    tx.run(sql.RENEW, anchor=top["anchor"], until=until)
-    tx.run(sql.SEEN, anchor=top["anchor"], number=top["attempt"], lease_seconds=lease)
+    tx.later(sql.RENEW, anchor=top["anchor"], until=until)
+    tx.later(sql.SEEN, anchor=top["anchor"], number=top["attempt"], lease_seconds=lease)
     return until
 
 
@@ -243,7 +243,7 @@ def displaced(tx: Transaction, step: Row) -> None:
     from tugtool.store.sql import git as sql_git  # Claims of free steps need not load it.
 
     anchor, number = step["anchor"], step["attempt"]
-    tx.run(sql_git.ADD_UNSAVED, anchor=anchor, number=number, worktree=step["claimed_by"])
+    tx.later(sql_git.ADD_UNSAVED, anchor=anchor, number=number, worktree=step["claimed_by"])
 
 
 def is_unsaved(tx: Transaction) -> bool:
@@ -269,13 +269,13 @@ def settle(tx: Transaction, row: Row) -> str:
     wanted = "done" if row["steps_done"] == row["steps_total"] else "active"
     if row["status"] in (wanted, "archived"):
         return str(row["status"])
-    tx.run(sql.SET_STATUS, status=wanted)
+    tx.later(sql.SET_STATUS, status=wanted)
     return wanted
 
 
 def count(tx: Transaction, *, ready: int = 0, done: int = 0) -> None:
     """Update the plan's counts, which make answers cheap."""
-    tx.run(sql.COUNT_PLAN, ready=ready, done=done)
+    tx.later(sql.COUNT_PLAN, ready=ready, done=done)
 
 
 def names(anchor: str) -> StepNames:
@@ -395,7 +395,7 @@ def _close_substep(
     # The missing part may be another's step; the work still belongs to its worker.
     last = tx.first(sql.ATTEMPT, anchor=top["anchor"], number=top["attempt"])
     worktree = last["worktree"] if last else None
-    tx.run(
+    tx.later(
         sql.COMPLETE_STEP, anchor=substep["anchor"], owner=worktree, commit=commit, reason=reason
     )
     progress(tx, top["anchor"])
@@ -418,7 +418,7 @@ def progress(tx: Transaction, anchor: str) -> None:
     waits = step["status"] == "pending" and step["open_deps"] == 0
     if step["parked_at"] is not None and waits:
         count(tx, ready=1)
-    tx.run(sql.PROGRESS, anchor=anchor)
+    tx.later(sql.PROGRESS, anchor=anchor)
 
 
 def _dependents(tx: Transaction, step: Row, *, by: int) -> tuple[list[str], int]:
@@ -434,7 +434,7 @@ def _dependents(tx: Transaction, step: Row, *, by: int) -> tuple[list[str], int]
             continue  # inside one step no claim is waited for
         # Several substeps of one step may wait for the same one.
         open_deps[top] = open_deps.get(top, row["open_deps"]) + by
-        tx.run(sql.SHIFT_OPEN_DEPS, anchor=top, by=by)
+        tx.later(sql.SHIFT_OPEN_DEPS, anchor=top, by=by)
         if row["parked_at"] is None and row["status"] == "pending":
             ready += _turned(open_deps[top], by)
     return substeps, ready

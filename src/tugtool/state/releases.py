@@ -66,21 +66,22 @@ def _released(plan: str, step: Row, *, parked: bool) -> StateRelease:
 
 
 def reset(
-    store: Store, plan: str, anchor: str, *, actor: str | None = None
+    store: Store, plan: str, anchor: str, *, actor: str | None = None, reason: str | None = None
 ) -> tuple[StateReset, bool]:
     """Take a step from its holder, or free a parked one. For people. Returns as `release` does."""
+    said = _reason(reason)
     with store.write(plan) as tx:
         record.plan_row(tx)
         step, top = record.family(tx, anchor)
         _refuse_completed(plan, step)
         if step is not top:
-            done = _reset_substep(tx, step, top, actor)
+            done = _reset_substep(tx, step, top, actor, said)
         elif step["claimed_by"] is None:
             done = False
-            _unpark(tx, step, actor)
+            _unpark(tx, step, actor, said)
         else:
             done = True
-            _free(tx, step, "reset", actor=actor, outcome="reset", park=None)
+            _free(tx, step, "reset", actor=actor, outcome="reset", park=None, **said)
             record.displaced(tx, step)
         unsaved = record.is_unsaved(tx)
     answer: StateReset = {
@@ -89,6 +90,7 @@ def reset(
         **record.names(anchor),
         "was_claimed_by": top["claimed_by"],
         "unparked": step is top and step["parked_at"] is not None,
+        "reason": said.get("reason"),
         "salvage_ref": None,
     }
     return answer, unsaved
@@ -109,7 +111,7 @@ def retry(
         steps = [row for row in rows if row is not None and _waits_as_listed(tx, row, listed)]
         for step in steps:
             if step["claimed_by"] is None:
-                _unpark(tx, step, by)
+                _unpark(tx, step, by, {})
             else:
                 _free(tx, step, "reset", actor=by, outcome="reset", park=None)
                 record.displaced(tx, step)
@@ -195,6 +197,7 @@ def _free(
     park: str | None,
     why: str | None = None,
     counts: bool = True,
+    reason: str | None = None,
 ) -> None:
     items = record.reopen_unfinished(tx, step, *_UNDECIDED)
     claims = 0 if kind == "reset" else step["claims_without_progress"]
@@ -209,6 +212,7 @@ def _free(
     told: dict[str, Any] = {"items": items, "parked": park}
     told |= {"failed": record.reason(why)} if why else {}
     told |= {} if counts else {"interrupted": True}
+    told |= {"reason": reason} if reason else {}
     record.note(tx, kind, anchor=step["anchor"], actor=actor, attempt=step["attempt"], **told)
 
 
@@ -231,21 +235,30 @@ def _with_failure(reason: str | None, failure: str | None) -> str | None:
     return f"{reason}; the last attempt failed: {record.storable(failure)}"
 
 
-def _reset_substep(tx: Transaction, substep: Row, top: Row, actor: str | None) -> bool:
+def _reset_substep(
+    tx: Transaction, substep: Row, top: Row, actor: str | None, said: dict[str, Any]
+) -> bool:
     if top["claimed_by"] is None:
         return False
     items = record.reopen_unfinished(tx, substep, *_UNDECIDED)
     tx.run(sql.UNSTART_SUBSTEP, anchor=substep["anchor"])
     by = {"actor": actor, "attempt": top["attempt"]}
-    record.note(tx, "reset_substep", anchor=substep["anchor"], **by, items=items)
+    record.note(tx, "reset_substep", anchor=substep["anchor"], **by, items=items, **said)
     return True
 
 
-def _unpark(tx: Transaction, step: Row, actor: str | None) -> None:
+def _unpark(tx: Transaction, step: Row, actor: str | None, said: dict[str, Any]) -> None:
     if step["parked_at"] is None and step["claims_without_progress"] == 0:
         return
     record.progress(tx, step["anchor"])
-    record.note(tx, "unpark", anchor=step["anchor"], actor=actor, attempt=step["attempt"])
+    by = {"actor": actor, "attempt": step["attempt"]}
+    record.note(tx, "unpark", anchor=step["anchor"], **by, **said)
+
+
+def _reason(text: str | None) -> dict[str, Any]:
+    """Return the detail of an event with a person's reason; empty without one."""
+    reason = record.reason(text)
+    return {"reason": reason} if reason else {}
 
 
 def built_on(tx: Transaction, plan: str, anchor: str) -> list[str]:
@@ -271,17 +284,23 @@ def _undo(tx: Transaction, step: Row) -> Changes:
     return changes
 
 
-def pause(store: Store, plan: str, *, actor: str | None = None) -> StatePause:
+def pause(
+    store: Store, plan: str, *, actor: str | None = None, reason: str | None = None
+) -> StatePause:
     """Allow no new claims; holders may finish. A repetition changes nothing."""
-    return _set(store, plan, paused=True, actor=actor)
+    return _set(store, plan, _reason(reason), paused=True, actor=actor)
 
 
-def resume(store: Store, plan: str, *, actor: str | None = None) -> StatePause:
+def resume(
+    store: Store, plan: str, *, actor: str | None = None, reason: str | None = None
+) -> StatePause:
     """Allow claims again."""
-    return _set(store, plan, paused=False, actor=actor)
+    return _set(store, plan, _reason(reason), paused=False, actor=actor)
 
 
-def _set(store: Store, plan: str, *, paused: bool, actor: str | None) -> StatePause:
+def _set(
+    store: Store, plan: str, said: dict[str, Any], *, paused: bool, actor: str | None
+) -> StatePause:
     with store.write(plan) as tx:
         row = record.plan_row(tx)
         record.refuse_archived(row)
@@ -293,5 +312,11 @@ def _set(store: Store, plan: str, *, paused: bool, actor: str | None) -> StatePa
         if changed:
             since = tx.now if paused else None
             tx.run(sql.SET_PAUSED, paused_at=since)
-            record.note(tx, "pause" if paused else "resume", actor=actor)
-    return {"plan_path": plan, "paused": paused, "paused_at": since, "changed": changed}
+            record.note(tx, "pause" if paused else "resume", actor=actor, **said)
+    return {
+        "plan_path": plan,
+        "paused": paused,
+        "paused_at": since,
+        "changed": changed,
+        "reason": said.get("reason") if changed else None,
+    }

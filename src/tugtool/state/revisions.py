@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tugtool.errors import Usage
 from tugtool.errors.state import RevisionRefused
 from tugtool.plan import compare
 from tugtool.state import record
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tugtool.plan.model import Plan, Step
+    from tugtool.schemas import StateRevisions, StateRevisionsRevision
     from tugtool.store import Row, Store, Transaction
 
 
@@ -55,6 +57,33 @@ def agreed_text(store: Store, plan: str) -> tuple[str, str]:
     with store.read(plan) as tx:
         row = record.plan_row(tx)
         return str(tx.value(sql_records.AGREED_TEXT)), str(row["plan_hash"])
+
+
+def agreed_texts(store: Store, plan: str, revision: int | None = None) -> StateRevisions:
+    """Return the agreed texts of the plan, oldest first; with a number also the text of that one.
+
+    The last one is the present text.
+    """
+    with store.read(plan) as tx:
+        row = record.plan_row(tx)
+        texts = [(each["plan_hash"], each["replaced_at"]) for each in tx.all(sql_records.REVISIONS)]
+        texts.append((row["plan_hash"], None))
+        if revision is not None and not 1 <= revision <= len(texts):
+            problem = f"there is no revision {revision}: they are numbered from 1 to {len(texts)}"
+            raise Usage(problem, command="state revisions")
+        text = None if revision is None else _text(tx, texts[revision - 1][1])
+    begun = [row["created_at"], *(replaced_at for _, replaced_at in texts)]
+    listed: list[StateRevisionsRevision] = [
+        {"revision": n, "plan_hash": hash, "agreed_at": begun[n - 1], "replaced_at": replaced_at}
+        for n, (hash, replaced_at) in enumerate(texts, 1)
+    ]
+    return {"plan_path": plan, "revisions": listed, "revision": revision, "text": text}
+
+
+def _text(tx: Transaction, replaced_at: str | None) -> str:
+    if replaced_at is None:
+        return str(tx.value(sql_records.AGREED_TEXT))
+    return str(tx.value(sql_records.REVISION_TEXT, at=replaced_at))
 
 
 def is_earlier(store: Store, plan: str, hash: str) -> bool:

@@ -33,6 +33,7 @@ _OF_STEP = (
 _OF_ITEM = "step_anchor kind ordinal text status reason updated_at"
 _OF_ATTEMPT = (
     "number worktree holder_pid lease_seconds claimed_at seen_at ended_at outcome salvage_ref"
+    " tokens cost_microdollars"
 )
 _OF_CLAIM = "anchor title status claimed_by claimed_at attempt lease_expires_at heartbeat_at"
 
@@ -107,18 +108,26 @@ def _lists(row: Row, now: str, gone: set[str]) -> Iterable[str]:
     return ["expired_claims", *([] if row["open_deps"] else ["ready_steps"])]
 
 
-def show(store: Store, plan: str | None = None, *, archived: bool = False, step: str = "") -> Any:
+def show(
+    store: Store,
+    plan: str | None = None,
+    *,
+    archived: bool = False,
+    step: str = "",
+    full: bool = False,
+) -> Any:
     """Return a plan with its steps and items, or all plans; archived ones on request.
 
-    With `step` return only that step, its substeps and their items.
+    With `step` return only that step, its substeps and their items; with `full` also the contents
+    of artifacts.
     """
     with store.read(plan) as tx:
         if plan is not None:
-            picture = _Picture(tx, record.plan_row(tx)).plan()
+            picture = _Picture(tx, record.plan_row(tx), full=full).plan()
             return _only(picture, record.family(tx, step)[1]["anchor"]) if step else picture
         wanted = [row for row in tx.all(sql.PLANS) if archived or row["status"] != "archived"]
         rows = [tx.one(sql.PLAN, plan=row["plan_path"]) for row in wanted]
-        return {"plans": [_Picture(tx, row).plan() for row in rows]}
+        return {"plans": [_Picture(tx, row, full=full).plan() for row in rows]}
 
 
 def everything(store: Store, plan: str) -> dict[str, Any]:
@@ -147,15 +156,18 @@ def _only(picture: StateShowPlan, anchor: str) -> StateShowPlan:
 class _Picture:
     """Everything about one plan, read once."""
 
-    def __init__(self, tx: Transaction, row: Row) -> None:
+    def __init__(self, tx: Transaction, row: Row, *, full: bool = False) -> None:
         plan = row["plan_path"]
         self.row, self.now = row, tx.now
         self.steps = tx.all(sql.STEPS, plan=plan)
         self.items = _grouped(tx.all(sql.PLAN_ITEMS, plan=plan))
         self.attempts = _grouped(tx.all(sql.ATTEMPTS, plan=plan))
-        self.artifacts = _grouped(tx.all(sql.PLAN_ARTIFACTS, plan=plan))
+        statement = sql_views.FULL_ARTIFACTS if full else sql_views.PLAN_ARTIFACTS
+        self.artifacts = _grouped(tx.all(statement, plan=plan))
+        self.of_artifact = f"kind summary{' content' * full} recorded_at"
         self.needs = _grouped(tx.all(sql.DEPS, plan=plan))
         self.gone = record.gone(tx, plan)
+        self.paused = state_attempts.pause(tx, row)
         self.runs = state_attempts.runs(tx, plan)
         held = [step for step in self.steps if step["claimed_by"] and not step["parent_anchor"]]
         self.questions = {step["anchor"]: self._question(tx, step) for step in held}
@@ -173,6 +185,7 @@ class _Picture:
             "completed_steps": row["steps_done"],
             "as_of": self.now,
             **self._spent(),
+            **self.paused,
             **self.runs,
             "steps": [self.step(step) for step in self.children.get(None, [])],
             "checklist_items": [
@@ -226,9 +239,12 @@ class _Picture:
             "attempts": [
                 record.columns(each, _OF_ATTEMPT) for each in self.attempts.get(anchor, [])
             ],
-            "artifacts": [_artifact(each) for each in self.artifacts.get(anchor, [])],
+            "artifacts": [self._artifact(each) for each in self.artifacts.get(anchor, [])],
             "substeps": [self.step(each) for each in below],
         }
+
+    def _artifact(self, row: Row) -> Any:
+        return {"artifact_id": row["id"], **record.columns(row, self.of_artifact)}
 
     def waiting_for(self, row: Row, below: list[str]) -> list[str]:
         """Return the open dependencies of the step and its substeps, except themselves."""
@@ -256,10 +272,6 @@ def _checkpoint_kind(item: Row) -> str | None:
     from tugtool.plan import checkpoints  # Other views do without `re`.
 
     return checkpoints.kind_of(item["text"]) if item["kind"] == "checkpoint" else None
-
-
-def _artifact(row: Row) -> Any:
-    return {"artifact_id": row["id"], **record.columns(row, "kind summary content recorded_at")}
 
 
 def _counts(items: list[Row]) -> Any:
@@ -317,6 +329,7 @@ def status(store: Store) -> dict[str, Any]:
             {
                 **_plan(row, claims, parked, blocked.get(row["plan_path"], 0), items),
                 "audit": proofs.audit(tx, row["plan_path"]) if row["status"] == "done" else None,
+                **state_attempts.pause(tx, row),
                 **state_attempts.runs(tx, row["plan_path"]),
             }
             for row in tx.all(sql_views.EVERY_PLAN)

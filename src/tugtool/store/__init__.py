@@ -63,6 +63,12 @@ if TYPE_CHECKING:
         def run(self, statement: str, **values: object) -> int:
             """Run a statement and return the number of changed rows."""
 
+        def later(self, statement: str, **values: object) -> object:
+            """Run a statement for its changes; an engine may send it with the next one."""
+
+        def expect(self, statement: str, **values: object) -> None:
+            """Announce a question that follows: an engine may send it with the next one."""
+
         def note(self, kind: str, detail: Mapping[str, object], **values: object) -> None:
             """Add an event to the log, with the values of its other columns."""
 

@@ -1,6 +1,6 @@
 """The tables for every engine, and the migrations of older databases.
 
-`{int64}`, `{real}`, `{serial}` and `{strict}` are the only words that differ between
+`{int64}`, `{real}`, `{serial}`, `{strict}` and `{random}` are the only words that differ between
 engines. To change the schema: edit TABLES, raise VERSION (FIRST_VERSION stays) here and where
 an engine repeats it, append to MIGRATIONS; a test compares fresh with migrated.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 #: "Tug1": the mark of our databases.
 APPLICATION_ID = 0x54756731
 FIRST_VERSION = 10
-VERSION = 13
+VERSION = 14
 
 _TIME = "length({0}) = 24 and {0} like '____-__-__T__:__:__.___Z'"
 
@@ -113,6 +113,39 @@ _DASH_TABLES = (
     "create unique index dashes_active on dashes (name) where status = 'active'",
     _DASH_ROUNDS,
 )
+# The machines whose worktrees are in the record as `id:path`; names are for people.
+_MACHINES = """
+create table machines (
+  id text not null primary key,
+  name text not null unique
+){strict}
+"""
+# One row. Another text says that the database was replaced: event numbers mean nothing any more.
+_EPOCH = (
+    """
+create table epoch (
+  only_row {int64} primary key check (only_row = 1),
+  epoch text not null
+){strict}
+""",
+    "insert into epoch (only_row, epoch) values (1, {random})",
+)
+# Answers by idempotency key: the same request again gets the same answer.
+_REQUESTS = (
+    f"""
+create table requests (
+  who text not null,
+  key text not null,
+  command text not null,
+  request_hash text not null,
+  {_time("at", "not null")},
+  answer text not null,
+  primary key (who, key)
+){{strict}}
+""",
+    "create index requests_by_time on requests (at)",
+)
+_ROLE = ("role text", _time("role_since"))
 
 TABLES = (
     f"""
@@ -229,6 +262,7 @@ create table step_artifacts (
   foreign key (plan_path, step_anchor) references steps (plan_path, anchor)
 ){{strict}}
 """,
+    # The last columns are on one line, as SQLite writes a column that is added.
     f"""
 create table attempts (
   plan_path text not null,
@@ -249,7 +283,7 @@ create table attempts (
     'dead', 'failed')),
   salvage_ref text,
   tokens {{int64}},
-  cost_microdollars {{int64}},
+  cost_microdollars {{int64}}, {", ".join(_ROLE)},
   primary key (plan_path, step_anchor, number),
   foreign key (plan_path, step_anchor) references steps (plan_path, anchor),
   check ((ended_at is null) = (outcome is null))
@@ -313,10 +347,13 @@ create unique index attempt_requests on attempts (plan_path, worktree, request_i
     *_GIT_TABLES,
     _INTENTS,
     *_DASH_TABLES,
+    _MACHINES,
+    *_EPOCH,
+    *_REQUESTS,
 )
 
-#: (version it leads to, statements), oldest first. A table is changed by making a new one, so
-#: that a fresh database and a migrated one are the same.
+#: (version it leads to, statements), oldest first. A table is changed by making a new one or by
+#: adding a column, so that a fresh database and a migrated one are the same.
 MIGRATIONS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (11, (_ITEMS_DEFERRED,)),
     (12, (*_GIT_TABLES, _intents("'commit', 'create', 'merge', 'remove', 'sync'"))),
@@ -328,6 +365,15 @@ MIGRATIONS: tuple[tuple[int, tuple[str, ...]], ...] = (
             "insert into intents select * from older_intents",
             "drop table older_intents",
             *_DASH_TABLES,
+        ),
+    ),
+    (
+        14,
+        (
+            *(f"alter table attempts add column {column}\n" for column in _ROLE),
+            _MACHINES,
+            *_EPOCH,
+            *_REQUESTS,
         ),
     ),
 )

@@ -112,14 +112,15 @@ SETTINGS = {
     "log.max_bytes": Setting(102400, "the implementation log is rotated beyond this size"),
 }
 AGENTS = "agents"  # Has a table per role.
-SECTIONS = ("plan", "state", "log", "implement", "worktree", "merge", "notify", AGENTS)
+SECTIONS = ("plan", "state", "log", "implement", "worktree", "merge", "notify", "serve", AGENTS)
 
 
 def all_settings() -> dict[str, Setting]:
     """Every key; those of runs are loaded only for a run, or for a file that sets them."""
     from tugtool.system import agent_config as runs
+    from tugtool.system import serve_config as server
 
-    return SETTINGS | runs.SETTINGS
+    return SETTINGS | runs.SETTINGS | server.SETTINGS
 
 
 class Settings:
@@ -246,18 +247,9 @@ def load(root: str) -> Settings:
 
 
 def _toml(path: str) -> dict[str, object]:
-    # It costs 15 to 20 % of a bare start, so it is loaded only to read a file.
-    import tomllib
+    from tugtool.system import toml  # Only to read a file.
 
-    text = files.text(CONFIG_PATH, files.read(path))
-    try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        # Other errors: an integer of 5000 digits, a thousand nested lists.
-        # "Expected '=' after a key (at line 3, column 5)"; newer Pythons only add attributes.
-        number = str(error).rpartition("(at line ")[2].partition(",")[0]
-        line = int(number) if number.isdecimal() else None
-        raise errors.BadSetting(CONFIG_PATH, f"is not TOML: {error}", line=line) from error
+    return toml.document_of(CONFIG_PATH, files.text(CONFIG_PATH, files.read(path)))
 
 
 def _checked(document: dict[str, object]) -> dict[str, object]:

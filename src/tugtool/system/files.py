@@ -243,3 +243,15 @@ def _why_closed(path: str, error: OSError | ValueError) -> str:
     if stat.S_ISSOCK(mode):
         return f"is {_kind(mode)}, not a regular file"
     return f"cannot be read: {reason(error)}"
+
+
+def short_name(worktree: str, root: str) -> str:
+    """The short name of a worktree: its directory's name if it is in the usual place."""
+    if not os.path.isabs(worktree):
+        return worktree  # a person, or a name that is not a path here
+    if worktree == root:
+        return "the main worktree"
+    if os.path.dirname(worktree) == os.path.join(root, ".tugtree"):
+        return os.path.basename(worktree)
+    near = os.path.relpath(worktree, root) if root else worktree
+    return worktree if near.startswith("../..") else near

@@ -202,13 +202,13 @@ class ProjectPlan:
         """
         return _watch(self._space, self.key, step, since, idle_seconds)
 
-    def pause(self) -> schemas.StatePause:
+    def pause(self, reason: str | None = None) -> schemas.StatePause:
         """Give out no more steps; holders may finish theirs."""
-        return state.pause(self._space.store, self.key)
+        return state.pause(self._space.store, self.key, reason=reason)
 
-    def resume(self) -> schemas.StateResume:
+    def resume(self, reason: str | None = None) -> schemas.StateResume:
         """Give out steps again."""
-        return state.resume(self._space.store, self.key)
+        return state.resume(self._space.store, self.key, reason=reason)
 
     def merge(
         self, *, squash: bool = False, dry_run: bool = False, unproven: bool = False

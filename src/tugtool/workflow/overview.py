@@ -241,7 +241,7 @@ def _from_boxes(repo: Repository, file: PlanFile, max_bytes: int) -> Data:
     """The row of a plan without a state: its progress is the boxes in its text."""
     plan: Data = {**_names(file.key), "recorded": False, "status": None, "paused_at": None}
     plan |= {"renamed_to": None, "merged_commit": None, "commits": 0, "last_run": None}
-    plan |= {"run_since": None}
+    plan |= {"run_since": None, "paused_by": None, "paused_reason": None}
     steps = dict.fromkeys(("total", "completed", "held", "ready", "blocked", "parked"), 0)
     items = dict.fromkeys(("total", "completed", "deferred"), 0)
     rest: Data = {"steps": steps, "items": items, "claims": [], "parked": [], "audit": None}
@@ -368,8 +368,10 @@ class Viewer:
         *,
         step: str = "",
         archived: bool = False,
+        full: bool = False,
     ) -> None:
-        self.space, self.plan, self.step, self.archived = space, plan, step, archived
+        self.space, self.plan, self.archived = space, plan, archived
+        self._how: dict[str, Any] = {"archived": archived, "step": step, "full": full}
         #: File -> its signature and hash: an unchanged file is not read again.
         self._hashes: dict[str, tuple[str, str | None]] = {}
 
@@ -378,7 +380,7 @@ class Viewer:
         store = self.space.store
         if self.plan is None and not store.exists():
             return Snapshot({"plans": []}, {})
-        data = state.show(store, self.plan, archived=self.archived, step=self.step)
+        data = state.show(store, self.plan, **self._how)
         seen = Snapshot(data, {})
         for plan in seen.plans:
             _mark_stale(plan)

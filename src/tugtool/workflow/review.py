@@ -248,3 +248,29 @@ def _save(space: Workspace, plan: str) -> list[Issue]:
 
     done = catch_up.catch_up(space.repo, space.store, plan, most=catch_up.MOST_PER_CLAIM)
     return [catch_up.warning(each) for each in done if each["problem"] is not None]
+
+
+#: The most of a diff that is shown.
+_MOST_DIFF, _MOST_DIFF_LINES = 400_000, 5_000
+
+
+def recorded_change(space: Workspace, hash: str) -> dict[str, object]:
+    """Return the diff of a commit that the record names; refuse any other commit."""
+    from tugtool.git import command as git
+    from tugtool.git import history
+    from tugtool.workflow.salvage import saved
+
+    plans = state.show(space.store, archived=True)["plans"] if space.store.exists() else []
+    known = {step["commit_hash"] for plan in plans for step in plan["steps"]}
+    known |= {each["commit"] for each in saved.list_salvages(space.repo, None)["salvages"]}
+    if not hash or hash not in known:
+        raise InvalidEntry(f'the record names no commit "{hash[:64]}"')
+    whole = git.run(
+        *("show", "--no-ext-diff", "--no-textconv", "--no-color", "--format=", "--first-parent"),
+        *("-m", "--patch", hash, "--"),
+        cwd=space.repo.root,
+    )
+    lines = whole[:_MOST_DIFF].split("\n")
+    shown = "\n".join(lines[:_MOST_DIFF_LINES])
+    title = history.changes(space.repo.root, [hash])[hash].title
+    return {"hash": hash, "title": title, "diff": shown, "cut": shown != whole}

@@ -212,8 +212,7 @@ def main_worktree_warning(space: Workspace) -> list[Issue]:
     if space.worktree != space.repo.root:
         return []
     said = f"{space.worktree} is the main worktree: tugcode commit will not work here"
-    hint = "tugcode next"
-    return [{"code": "W160", "severity": "warning", "message": said, "hint": hint}]
+    return [{"code": "W160", "severity": "warning", "message": said, "hint": "tugcode next"}]
 
 
 def _judged_from_now(store: Store, plan: str, ask: Callable[[], Claim]) -> Claim:
@@ -280,9 +279,11 @@ def release(
     return data, save_displaced(space, plan, data) if unsaved else []
 
 
-def reset(space: Workspace, plan: str, anchor: str) -> tuple[StateReset, list[Issue]]:
+def reset(
+    space: Workspace, plan: str, anchor: str, *, reason: str | None = None
+) -> tuple[StateReset, list[Issue]]:
     """Take a step from its holder and save uncommitted work. Return its facts, and warnings."""
-    data, unsaved = state.reset(space.store, plan, anchor, actor=space.owner)
+    data, unsaved = state.reset(space.store, plan, anchor, actor=space.owner, reason=reason)
     return data, save_displaced(space, plan, data) if unsaved else []
 
 

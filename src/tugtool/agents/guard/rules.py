@@ -30,6 +30,7 @@ LOOK_COMMANDS = frozenset(
     (
         *("status", "report", "validate", "list", "plan show", "plan graph"),
         *("state show", "state ready", "state why", "state log", "state stats", "state diff"),
+        "state revisions",
         *("state review", "worktree list", "worktree salvage list", "worktree salvage show"),
         *("dash list", "dash show", "doctor", "config", "version", "completion"),
         *("complete-words", "hook pre-tool-use", "plugin path"),
@@ -43,11 +44,11 @@ CHANGING_OPTIONS = {
 }
 
 #: First words of `tugcode` commands that need a second word, and all first words.
-GROUPS = ("plan", "state", "worktree", "worktree salvage", "dash", "hook", "plugin")
+GROUPS = ("plan", "state", "worktree", "worktree salvage", "dash", "hook", "plugin", "serve token")
 FIRST_WORDS = (
     *("commit", "completion", "config", "dash", "doctor", "hook", "implement", "init", "list"),
     *("merge", "plan", "plugin", "state", "status", "validate", "version", "worktree"),
-    *("done", "next", "report", "transcript"),
+    *("done", "next", "open", "report", "serve", "transcript"),
 )
 #: Commands of `state` that work without that word too.
 STATE_WORDS = (

@@ -13,11 +13,11 @@ from tugtool.cli.draw.canvas import (
     step_number,
 )
 from tugtool.cli.draw.events import evidence_lines, short_commit
-from tugtool.cli.draw.status import write_needs, write_run, write_stop
-from tugtool.cli.output import short_name
+from tugtool.cli.draw.status import paused, write_needs, write_run, write_stop
 from tugtool.errors import plan_argument, plan_name
 from tugtool.system import clock
 from tugtool.system.clock import duration
+from tugtool.system.files import short_name
 from tugtool.system.text import many
 
 TYPE_CHECKING = False
@@ -101,8 +101,8 @@ def folded(canvas: Canvas, plan: Data, look: View, *, every_step: bool = False) 
 
 def head(canvas: Canvas, plan: Data, look: View, warning: Sequence[str] = ()) -> None:
     """Draw the header: name, progress and warnings."""
-    status = "paused" if plan["paused_at"] else plan["status"]
-    said = {"paused": ("you", "  paused"), "archived": ("dim", "  archived")}.get(status)
+    said = ("dim", "  archived") if plan["status"] == "archived" else None
+    said = ("you", f"  {paused(canvas, plan)}") if plan["paused_at"] else said
     title = canvas.said(plan["phase_title"] or "")
     name = canvas.said(plan_name(plan["plan_path"]))
     canvas.write(("bold", name), ("", f"  {title}"), *([said] if said else []), hang=2)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 
-from tugtool.cli.draw import events
 from tugtool.cli.draw.canvas import local
 from tugtool.cli.draw.document import Document, Listing, Section, Table, literal
-from tugtool.cli.output import short_name
 from tugtool.errors import plan_argument
 from tugtool.system import clock
 from tugtool.system.clock import duration
+from tugtool.system.files import short_name
 from tugtool.system.text import many
+from tugtool.workflow import sentences
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -334,7 +334,7 @@ class Story:
             groups.setdefault(each["step_anchor"], []).append(each)
         steps = {step["step_anchor"]: step for step in self.data["steps"]}
         for anchor, found in groups.items():
-            below = [literal(said) for said in events.incidents(found, self.root)]
+            below = [literal(said) for said in sentences.incidents(found, self.root)]
             if anchor is None:
                 yield [("bold", "the run")], below
                 continue
@@ -353,7 +353,7 @@ class Story:
             [
                 [("dim", local(event["at"]))],
                 [("", event["step_anchor"] or "")],
-                [("", events.format_event(event, self.root))],
+                [("", sentences.format_event(event, self.root))],
             ]
             for event in shown
         ]

@@ -6,10 +6,10 @@ import os
 
 from tugtool.cli.draw import canvas as canvases
 from tugtool.cli.draw.canvas import COUNTED, STANDINGS, cells, local, percent, step_number
-from tugtool.cli.output import short_name
 from tugtool.errors import plan_argument, plan_name
 from tugtool.system import clock
 from tugtool.system.clock import duration
+from tugtool.system.files import short_name
 from tugtool.system.text import many
 
 TYPE_CHECKING = False
@@ -169,7 +169,7 @@ def _plan(canvas: Canvas, plan: Data, data: Data, column: int) -> None:
     name, far = canvas.said(plan["slug"]), _progress(plan)
     steps = plan["steps"] if plan["recorded"] else plan["items"]
     bar = canvas.bar(steps["completed"], steps["total"], 12 if canvas.width >= _NARROW else 6)
-    status = _status(plan)
+    status = _status(canvas, plan)
     pad = " " * (column - cells(name))
     far = f"{far:<15}  " if column else f"{far}  "
     spans: list[Span] = [("bold", f"{name}  {pad}"), *bar, ("", f" {far}"), status]
@@ -196,13 +196,18 @@ def _progress(plan: Data) -> str:
     return f"{done}/{total} {word} {percent(done, total)}%" if total else "no steps"
 
 
-def _status(plan: Data) -> Span:
+def paused(canvas: Canvas, plan: Data) -> str:
+    """`paused`, with the reason if one was given."""
+    return "paused" + (f": {canvas.said(plan['paused_reason'])}" if plan["paused_reason"] else "")
+
+
+def _status(canvas: Canvas, plan: Data) -> Span:
     if plan["file"] == "unreadable" and not plan["recorded"]:
         return "wrong", "unreadable"
     if not plan["recorded"]:
         return "dim", "not begun"
     if plan["paused_at"]:
-        return "you", "paused"
+        return "you", paused(canvas, plan)
     if plan["status"] == "done":
         return "done", "merged" if plan["merged_commit"] else "done"
     return "dim", "archived" if plan["status"] == "archived" else ""

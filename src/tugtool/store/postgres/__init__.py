@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any, ParamSpec, TypeVar
 
     from tugtool.store import Rescue
+    from tugtool.store.owners import Machine
     from tugtool.store.postgres.libpq import PostgresRow
     from tugtool.store.postgres.listen import Listener
     from tugtool.store.postgres.transaction import Statement
@@ -31,24 +32,29 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 #: The schema version in `schema`, which is loaded only to make or migrate.
-CURRENT = 13
+CURRENT = 14
 
 OLDEST_SERVER = 140000
 
 #: Let the planner use the indexes with or without statistics: SQLite always does, and a claim must
-#: not read a plan of ten thousand steps.
+#: not read a plan of ten thousand steps. Its estimates are then so high that it would compile every
+#: statement (`jit`).
 _PLANNER = (
     *("enable_seqscan", "enable_bitmapscan", "enable_sort"),
-    *("enable_hashjoin", "enable_mergejoin", "enable_material"),
+    *("enable_hashjoin", "enable_mergejoin", "enable_material", "jit"),
 )
 
 _SETTINGS = (
-    "select set_config('search_path', $1, true), set_config('lock_timeout', $2, true),"
-    " set_config('idle_in_transaction_session_timeout', $3, true),"
+    "select set_config('search_path', $1, %s), set_config('lock_timeout', $2, %s),"
+    " set_config('idle_in_transaction_session_timeout', $3, %s),"
     " set_config('synchronous_commit', case current_setting('synchronous_commit')"
-    " when 'off' then 'on' else current_setting('synchronous_commit') end, true)"
-    + "".join(f", set_config('{name}', 'off', true)" for name in _PLANNER)
-).encode()
+    " when 'off' then 'on' else current_setting('synchronous_commit') end, %s)"
+    + "".join(f", set_config('{name}', 'off', %s)" for name in _PLANNER)
+    + ", set_config('plan_cache_mode', 'force_generic_plan', %s)"
+)
+_LOCAL = _SETTINGS.replace("%s", "true").encode()
+_LASTING = _SETTINGS.replace("%s", "false").encode()
+_UNLIMITED = b"set local idle_in_transaction_session_timeout = 0"
 
 #: The process that has held one of the locks longest, and for how many seconds.
 _HOLDER = b"""
@@ -83,10 +89,13 @@ class PostgresStore:
         repository: str | None = None,
         clock: Callable[[], int] | None = None,
         busy_seconds: float = 5,
+        machine: Machine | None = None,
     ) -> None:
         self.address = Address(url, repository)
         #: The repository's name, as its schema has it; None accepts any.
         self.repository = repository
+        #: The machine of the caller's worktrees; without one a path alone is the owner.
+        self.machine = machine
         #: Set by tests; else the server's clock counts.
         self.clock = clock
         self.busy_seconds = min(busy_seconds, 2_000_000)
@@ -144,13 +153,23 @@ class PostgresStore:
 
     # -- for transactions --------------------------------------------------------------
 
-    def settings(self, *, writing: bool) -> Statement:
-        """The statement that sets what holds for one transaction."""
+    def settings(self, connection: libpq.Connection, *, writing: bool) -> list[Statement]:
+        """The statements that set what holds for one transaction.
+
+        On a connection that is nobody else's they are sent once, before its second transaction.
+        """
         # A machine that dies or stops in a transaction loses its locks after this time. A reader
         # holds no locks, and may wait for a person who pages through an export.
-        idle = int(max(10, self.busy_seconds * 2) * 1000) if writing else 0
-        values = (self.address.quoted_schema(), int(self.busy_seconds * 1000), idle)
-        return _SETTINGS, [libpq.encoded(value) for value in values]
+        idle = int(max(10, self.busy_seconds * 2) * 1000)
+        name, busy = self.address.quoted_schema(), int(self.busy_seconds * 1000)
+        if not connection.is_direct:
+            values = (name, busy, idle if writing else 0)
+            return [(_LOCAL, [libpq.encoded(value) for value in values])]
+        if not connection.is_set:
+            connection.send(_LASTING, [libpq.encoded(value) for value in (name, busy, idle)])
+            connection.flush()
+            connection.is_set = True
+        return [] if writing else [(_UNLIMITED, ())]
 
     def lock_key(self, plan: str) -> bytes | None:
         """Return the lock's key of a plan; no other repository has the same."""
@@ -262,7 +281,7 @@ def persistent(operation: Callable[P, T]) -> Callable[P, T]:
             try:
                 return operation(*words, **how)
             except QueryFailed as error:
-                if error.facts["postgres"] != translate.OVERTAKEN:
+                if error.facts.get("postgres") != translate.OVERTAKEN:
                     raise
         return operation(*words, **how)
 

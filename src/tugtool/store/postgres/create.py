@@ -17,6 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from tugtool.store.owners import Machine
     from tugtool.store.postgres import PostgresStore
 
 DIALECT = {
@@ -24,11 +25,20 @@ DIALECT = {
     "real": "double precision",
     "serial": "bigint primary key",
     "strict": "",
+    "random": "replace(gen_random_uuid()::text, '-', '')",
 }
 
 #: Text is compared byte by byte, as in SQLite, in every database.
 _TEXT = re.compile(r"(?<=\w) text(?=[ ,\n])")
 _TABLE = re.compile(r"create table (\w+)")
+#: From this schema on, an owner is a machine and a path.
+_WITH_MACHINES = 14
+#: The columns that had a path alone.
+_OWNERS = (
+    *(("steps", "claimed_by"), ("steps", "completed_by"), ("attempts", "worktree")),
+    *(("worktrees", "path"), ("unsaved", "worktree"), ("intents", "worktree")),
+    *(("dashes", "worktree"), ("events", "actor")),
+)
 _NUMBERED = re.compile(r"create table (\w+) \(\n  (\w+) \{serial\}")
 
 #: One row. It has the number of the last event: changing it is the lock that makes events wait
@@ -79,6 +89,23 @@ end $$
 """
 _TRIGGER = """
 create trigger number before insert on {table} for each row execute function {function}()
+"""
+
+# Roles that may use the older tables may use the new ones.
+_GRANT = """
+do $$
+declare grant_ record;
+begin
+  for grant_ in
+    select grantee, string_agg(privilege_type, ', ') as rights
+      from information_schema.role_table_grants
+     where table_schema = {schema} and table_name = 'plans' and grantee <> current_user
+     group by grantee
+  loop
+    execute format('grant %s on all tables in schema %I to %s', grant_.rights, {schema},
+      case grant_.grantee when 'PUBLIC' then 'public' else quote_ident(grant_.grantee) end);
+  end loop;
+end $$
 """
 
 _NAMES = """
@@ -153,10 +180,27 @@ def migrate(store: PostgresStore) -> int | None:
             return None
         due = [each for leads_to, all_ in schema.MIGRATIONS if leads_to > version for each in all_]
         mark = f"update repository set version = {schema.VERSION}"
-        _run(store, connection, (*map(translated, (_RECEIPTS, *due)), mark, "commit"))
+        grant = _GRANT.format(schema=_literal(store.address.schema))
+        adopt = _adoption(store.machine) if version < _WITH_MACHINES and store.machine else ()
+        _run(
+            store, connection, (*map(translated, (_RECEIPTS, *due)), *adopt, grant, mark, "commit")
+        )
     finally:
         connection.close()
     return int(version)
+
+
+def _adoption(machine: Machine) -> Iterator[str]:
+    """Return the statements that give rows without a machine to the one that migrates them."""
+    own = _literal(f"{machine.id}:")
+    yield f"insert into machines values ({_literal(machine.id)}, {_literal(machine.name)})"
+    for table, column in _OWNERS:
+        path = f"where substr({column}, 1, 1) in ('/', '.')"
+        yield f"update {table} set {column} = {own} || {column} {path}"
+    taken = '"reclaimed_from": "'
+    yield f"update events set detail = replace(detail, '{taken}/', '{taken}' || {own} || '/')"
+    # It is faster to read the files again.
+    yield "delete from plan_copies"
 
 
 def refuse(store: PostgresStore, *, version: int, identity: str) -> None:

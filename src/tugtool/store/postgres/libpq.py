@@ -18,8 +18,11 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
+
+    Decoder = Callable[[bytes], object]
+    Shape = tuple[dict[str, int], list[tuple[int, Decoder]]]
 
 #: The first version with pipeline mode.
 OLDEST_VERSION = 140000
@@ -33,7 +36,7 @@ WHEELS = (
 )
 
 _CONNECTION_OK = 0
-_COMMAND_OK, _TUPLES_OK, _PIPELINE_SYNC = 1, 2, 10
+_COMMAND_OK, _TUPLES_OK = 1, 2
 _SQLSTATE = ord("C")
 _PRIMARY = ord("M")
 
@@ -74,12 +77,12 @@ class PostgresRow:
         self._values = values
 
     def __getitem__(self, key: str | int) -> Any:
-        if isinstance(key, str):
-            try:
-                return self._values[self._columns[key]]
-            except KeyError:
+        try:
+            return self._values[self._columns[key]]  # type: ignore[index]
+        except KeyError:
+            if isinstance(key, str):
                 raise IndexError(f"No item with that key: {key}") from None
-        return self._values[key]
+            return self._values[key]
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._values)
@@ -137,43 +140,46 @@ def _load() -> Any:
     raise LibraryMissing(said)
 
 
+_POINTER, _TEXT, _NUMBER = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
+#: Function -> what it returns and takes, after the connection or the result.
+_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "PQconnectStartParams": (_POINTER, _POINTER, _NUMBER),
+    "PQconnectPoll": (_NUMBER,),
+    "PQfreemem": (None,),
+    "PQstatus": (_NUMBER,),
+    "PQerrorMessage": (_TEXT,),
+    "PQfinish": (None,),
+    "PQsocket": (_NUMBER,),
+    "PQserverVersion": (_NUMBER,),
+    "PQbackendPID": (_NUMBER,),
+    "PQenterPipelineMode": (_NUMBER,),
+    "PQpipelineSync": (_NUMBER,),
+    "PQconsumeInput": (_NUMBER,),
+    "PQisBusy": (_NUMBER,),
+    "PQgetResult": (_POINTER,),
+    "PQresultStatus": (_NUMBER,),
+    "PQresultErrorField": (_TEXT, _NUMBER),
+    "PQclear": (None,),
+    "PQntuples": (_NUMBER,),
+    "PQnfields": (_NUMBER,),
+    "PQfname": (_TEXT, _NUMBER),
+    "PQftype": (ctypes.c_uint, _NUMBER),
+    "PQgetvalue": (_TEXT, _NUMBER, _NUMBER),
+    "PQgetisnull": (_NUMBER, _NUMBER, _NUMBER),
+    "PQcmdTuples": (_TEXT,),
+    "PQnotifies": (_POINTER,),
+    "PQsetNoticeReceiver": (_POINTER, _POINTER, _POINTER),
+    "PQsendQueryParams": (_NUMBER, _TEXT, _NUMBER, *(_POINTER,) * 4, _NUMBER),
+    "PQsendPrepare": (_NUMBER, _TEXT, _TEXT, _NUMBER, _POINTER),
+    "PQsendQueryPrepared": (_NUMBER, _TEXT, _NUMBER, *(_POINTER,) * 3, _NUMBER),
+}
+
+
 def _typed(library: Any) -> Any:
     """Declare the types of the library's functions, and return it."""
-    pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
-    for name, returns, takes in (
-        ("PQconnectStartParams", pointer, (pointer, pointer, number)),
-        ("PQconnectPoll", number, (pointer,)),
-        ("PQfreemem", None, (pointer,)),
-        ("PQstatus", number, (pointer,)),
-        ("PQerrorMessage", text, (pointer,)),
-        ("PQfinish", None, (pointer,)),
-        ("PQsocket", number, (pointer,)),
-        ("PQserverVersion", number, (pointer,)),
-        ("PQenterPipelineMode", number, (pointer,)),
-        ("PQpipelineSync", number, (pointer,)),
-        ("PQconsumeInput", number, (pointer,)),
-        ("PQisBusy", number, (pointer,)),
-        ("PQgetResult", pointer, (pointer,)),
-        ("PQresultStatus", number, (pointer,)),
-        ("PQresultErrorField", text, (pointer, number)),
-        ("PQclear", None, (pointer,)),
-        ("PQntuples", number, (pointer,)),
-        ("PQnfields", number, (pointer,)),
-        ("PQfname", text, (pointer, number)),
-        ("PQftype", ctypes.c_uint, (pointer, number)),
-        ("PQgetvalue", text, (pointer, number, number)),
-        ("PQgetisnull", number, (pointer, number, number)),
-        ("PQcmdTuples", text, (pointer,)),
-        ("PQnotifies", pointer, (pointer,)),
-        ("PQsetNoticeReceiver", pointer, (pointer, pointer, pointer)),
-        (
-            "PQsendQueryParams",
-            number,
-            (pointer, text, number, pointer, pointer, pointer, pointer, number),
-        ),
-    ):
+    for name, (returns, *takes) in _FUNCTIONS.items():
         function = getattr(library, name)
-        function.restype, function.argtypes = returns, takes
+        function.restype, function.argtypes = returns, (_POINTER, *takes)
     return library
 
 
@@ -202,27 +208,34 @@ class _Notice(ctypes.Structure):
     )
 
 
-def _decoded(kind: int, value: bytes) -> object:
-    if kind in _INTS:
-        return int(value)
-    if kind == _BOOL:
-        # As SQLite does.
-        return int(value == b"t")
-    if kind in _FLOATS:
-        return float(value)
-    if kind == _NUMERIC:
-        return float(value) if b"." in value else int(value)
-    return value.decode()
+def _number(value: bytes) -> float:
+    return float(value) if b"." in value else int(value)
+
+
+#: As SQLite returns them; all other types are text.
+_DECODERS: dict[int, Decoder] = {
+    _BOOL: lambda value: int(value == b"t"),
+    **dict.fromkeys(_INTS, int),
+    **dict.fromkeys(_FLOATS, float),
+    _NUMERIC: _number,
+}
 
 
 def encoded(value: object) -> bytes | None:
     """Return a value for the server; NUL, which it cannot store, becomes its symbol."""
+    if type(value) is str:
+        # Bytes that are not UTF-8 are escaped; no stored name has them.
+        known = value.replace("\0", "\u2400") if "\0" in value else value
+        return known.encode("utf-8", "backslashreplace")
     if value is None or isinstance(value, bytes):
         return value
-    if isinstance(value, str):
-        # Bytes that are not UTF-8 are escaped; no stored name has them.
-        return value.replace("\0", "\u2400").encode("utf-8", "backslashreplace")
     return (repr(value) if isinstance(value, float) else str(int(value))).encode()  # type: ignore[call-overload]
+
+
+#: An answer is owed to a statement, to its preparation, or to the end of a batch.
+_ANSWER, _PREPARED, _SYNC = range(3)
+#: There are fewer statements; but one may be put together from parts.
+_MOST_PREPARED = 400
 
 
 class Connection:
@@ -233,7 +246,16 @@ class Connection:
         self._handle = None
         self._pq = library()
         self._handle = self._connect(parameters, seconds)
-        self._owed = 0
+        #: What the server has not answered yet, and the statements.
+        self._owed: list[tuple[int, bytes]] = []
+        #: Statement -> its name on the server; None if it was sent once.
+        self._names: dict[bytes, bytes | None] = {}
+        #: Prepared statement -> the columns of its result, and how to read them.
+        self._shapes: dict[bytes, Shape] = {}
+        #: Whether the server itself is at the other end, not a pooler: statements stay prepared.
+        self.is_direct = False
+        #: Whether the store's settings hold for all its transactions.
+        self.is_set = False
         self._pq.PQenterPipelineMode(self._handle)
 
     def _connect(self, parameters: Mapping[str, str], seconds: float) -> Any:
@@ -285,43 +307,75 @@ class Connection:
 
     __del__ = close
 
+    @property
+    def server_process(self) -> int:
+        """The process id that the other end has told; a pooler tells one of its own."""
+        number: int = self._pq.PQbackendPID(self._handle)
+        return number
+
     def send(self, statement: bytes, values: Sequence[bytes | None] = ()) -> None:
         """Queue a statement."""
         count = len(values)
         array = (ctypes.c_char_p * count)(*values) if count else None
-        if not self._pq.PQsendQueryParams(
-            self._handle, statement, count, None, array, None, None, 0
-        ):
-            raise ConnectionLost(self._said(self._handle))
-        self._owed += 1
+        name = self._names.get(statement) or self._prepared(statement)
+        if name is None:
+            sent = self._pq.PQsendQueryParams(
+                self._handle, statement, count, None, array, None, None, 0
+            )
+        else:
+            sent = self._pq.PQsendQueryPrepared(self._handle, name, count, array, None, None, 0)
+        self._sent(sent, _ANSWER, statement)
+
+    def _prepared(self, statement: bytes) -> bytes | None:
+        """Have a statement prepared that is sent for the second time; return its name."""
+        if not self.is_direct or len(self._names) > _MOST_PREPARED:
+            return None
+        if statement not in self._names:
+            self._names[statement] = None
+            return None
+        # Imported here: a command sends each statement once.
+        import hashlib
+
+        # The name tells the text: on whatever server it is known, it is the same statement.
+        name = b"tug_" + hashlib.sha256(statement).hexdigest()[:24].encode()
+        sent = self._pq.PQsendPrepare(self._handle, name, statement, 0, None)
+        self._sent(sent, _PREPARED, statement)
+        self._names[statement] = name
+        return name
 
     def flush(self) -> None:
         """Send the queued statements without waiting for the answers."""
-        if not self._pq.PQpipelineSync(self._handle):
+        self._sent(self._pq.PQpipelineSync(self._handle), _SYNC)
+
+    def _sent(self, is_queued: int, kind: int, statement: bytes = b"") -> None:
+        if not is_queued:
             raise ConnectionLost(self._said(self._handle))
-        self._owed += 1
+        self._owed.append((kind, statement))
 
     def receive(self, wanted: int) -> list[Outcome | StatementFailed]:
         """Return the results of the last `wanted` statements; read all earlier ones first."""
+        pq, handle = self._pq, self._handle
         outcomes: list[Outcome | StatementFailed] = []
-        while self._owed:
-            result = self._result()
+        refused: StatementFailed | None = None
+        for kind, statement in self._owed:
+            while pq.PQisBusy(handle):
+                self._read(None)
+            result = pq.PQgetResult(handle)
             if not result:
-                # Between the answers to two statements.
-                continue
-            self._owed -= 1
-            if self._pq.PQresultStatus(result) != _PIPELINE_SYNC:
-                outcomes.append(self._outcome(result))
-            self._pq.PQclear(result)
+                raise ConnectionLost(self._said(handle))
+            if kind != _SYNC:
+                outcome = self._outcome(result, statement)
+                # No more results of this statement.
+                pq.PQgetResult(handle)
+                if kind == _ANSWER:
+                    # A statement that cannot be prepared has failed.
+                    outcomes.append(refused or outcome)
+                    refused = None
+                elif isinstance(outcome, StatementFailed):
+                    refused, self._names[statement] = outcome, None
+            pq.PQclear(result)
+        self._owed = []
         return outcomes[len(outcomes) - wanted :]
-
-    def _result(self) -> Any:
-        while self._pq.PQisBusy(self._handle):
-            self._read(None)
-        result = self._pq.PQgetResult(self._handle)
-        if not result and self._pq.PQstatus(self._handle) != _CONNECTION_OK:
-            raise ConnectionLost(self._said(self._handle))
-        return result
 
     def _read(self, seconds: float | None) -> None:
         """Take in what has arrived, after at most so many seconds of waiting for it."""
@@ -331,31 +385,48 @@ class Connection:
         if not self._pq.PQconsumeInput(self._handle):
             raise ConnectionLost(self._said(self._handle))
 
-    def _outcome(self, result: Any) -> Outcome | StatementFailed:
-        pq, status = self._pq, self._pq.PQresultStatus(result)
+    def _outcome(self, result: Any, statement: bytes) -> Outcome | StatementFailed:
+        pq = self._pq
+        status = pq.PQresultStatus(result)
         if status == _COMMAND_OK:
             return Outcome([], int(pq.PQcmdTuples(result) or 0))
         if status != _TUPLES_OK:
-            state = (pq.PQresultErrorField(result, _SQLSTATE) or b"").decode()
-            words = pq.PQresultErrorField(result, _PRIMARY) or b"it was not carried out"
-            message = words.decode("utf-8", "replace")
-            if state.startswith(_ENDED) or (
-                not state and pq.PQstatus(self._handle) != _CONNECTION_OK
-            ):
-                raise ConnectionLost(message)
-            return StatementFailed(state, message)
-        fields = range(pq.PQnfields(result))
-        columns = {pq.PQfname(result, n).decode(): n for n in fields}
-        kinds = [pq.PQftype(result, n) for n in fields]
+            return self._failed(result)
+        count = pq.PQntuples(result)
+        if not count:
+            return Outcome([], 0)
+        columns, decoders = self._shapes.get(statement) or self._shape(result, statement)
         value, is_null = pq.PQgetvalue, pq.PQgetisnull
         rows = []
-        for row in range(pq.PQntuples(result)):
-            values = (
-                None if is_null(result, row, n) else _decoded(kinds[n], value(result, row, n))
-                for n in fields
-            )
+        for row in range(count):
+            values = [
+                # Null looks as an empty text does.
+                decode(found)
+                if (found := value(result, row, n)) or not is_null(result, row, n)
+                else None
+                for n, decode in decoders
+            ]
             rows.append(PostgresRow(columns, tuple(values)))
-        return Outcome(rows, int(pq.PQcmdTuples(result) or 0))
+        return Outcome(rows, count)
+
+    def _shape(self, result: Any, statement: bytes) -> Shape:
+        """Return the columns by name, and how to read them; known of a prepared statement."""
+        pq = self._pq
+        fields = range(pq.PQnfields(result))
+        columns = {pq.PQfname(result, n).decode(): n for n in fields}
+        decoders = [(n, _DECODERS.get(pq.PQftype(result, n), bytes.decode)) for n in fields]
+        if self._names.get(statement):
+            self._shapes[statement] = columns, decoders
+        return columns, decoders
+
+    def _failed(self, result: Any) -> StatementFailed:
+        pq = self._pq
+        state = (pq.PQresultErrorField(result, _SQLSTATE) or b"").decode()
+        words = pq.PQresultErrorField(result, _PRIMARY) or b"it was not carried out"
+        message = words.decode("utf-8", "replace")
+        if state.startswith(_ENDED) or (not state and pq.PQstatus(self._handle) != _CONNECTION_OK):
+            raise ConnectionLost(message)
+        return StatementFailed(state, message)
 
     def notices(self, seconds: float) -> list[str]:
         """Return the notices that arrive within so many seconds."""

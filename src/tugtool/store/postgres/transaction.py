@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 
@@ -21,13 +20,25 @@ if TYPE_CHECKING:
     from tugtool.store.postgres.libpq import Outcome, PostgresRow
 
     Statement = tuple[bytes, Sequence[bytes | None]]
+    Question = tuple[object, ...]
 
 BEGIN_WRITING = b"begin isolation level read committed"
 BEGIN_READING = b"begin isolation level repeatable read read only"
 #: READ COMMITTED: a stricter level would keep a snapshot from before the wait.
-LOCK = b"select pg_advisory_xact_lock(hashtextextended($1, 0))"
-CLOCK = b"select floor(extract(epoch from clock_timestamp()) * 1000)::bigint"
-VERSION = b"select version, identity from repository"
+LOCK = b"pg_advisory_xact_lock(hashtextextended($1, 0))"
+#: Which tables these are, who answers, and the time: as a number, and as text for statements
+#: that are sent along.
+CLOCK = b"""
+select version, identity, pg_backend_pid() as process,
+       floor(extract(epoch from t) * 1000)::bigint as milliseconds,
+       set_config('tugtool.now',
+                  to_char(t at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), true)
+  from (select %s as t offset 0) as clock, repository
+"""
+READ_CLOCK = CLOCK % b"clock_timestamp()"
+LOCK_THEN_CLOCK = CLOCK % (b"case when %s::text is not null then clock_timestamp() end" % LOCK)
+SET_NOW = b"select set_config('tugtool.now', $1, true)"
+NOW = b"current_setting('tugtool.now')"
 # After the commit: a notice inside it would make all commits of the server queue at one lock.
 NOTIFY = b"select set_config('synchronous_commit', 'off', true), pg_notify($1, %s)"
 # A receipt proves that a commit happened, to any server that has its rows: after a restart, behind
@@ -47,6 +58,8 @@ _NOTHING, _PERHAPS = "nothing was written", "it may have been written"
 #: Errors after which nothing is committed and another try may succeed.
 #: The last is of a standby that has not yet taken over.
 _AGAIN = ("40001", "40P01", "25006")
+#: A prepared statement is not there, is there already, or has other columns since a migration.
+_UNPREPARED = ("26000", "42P05", "0A000")
 #: How many rows are sent before their answers are read.
 _AHEAD = 200
 #: A longer transaction is not sent again; only an import is so long.
@@ -58,7 +71,8 @@ class PostgresTransaction:
     """One transaction; see `tugtool.store.Transaction`.
 
     Nothing is sent before the first statement. One round trip has the begin, the lock of each
-    plan, the server's clock and that statement. Events are sent with the commit, so their numbers
+    plan, the server's clock, that statement and those that are expected after it. Changes wait
+    for the next question, or for the commit. Events are sent with the commit, so their numbers
     are in the order of commits, and plans wait for each other no longer than one commit
     takes.
     """
@@ -75,6 +89,10 @@ class PostgresTransaction:
         self._now = ""
         self._log: list[tuple[Statement, Outcome]] | None = []
         self._notes: list[Statement] = []
+        self._changes: list[Statement] = []
+        #: Questions that will be asked, and the answers to those that were sent.
+        self._expected: dict[Question, Statement] = {}
+        self._answers: dict[Question, Outcome] = {}
         self._wrote = False
         self._failure: libpq.StatementFailed | None = None
         #: The last refusal after which another try may succeed.
@@ -128,17 +146,29 @@ class PostgresTransaction:
 
     def run(self, statement: str, **values: object) -> int:
         """Run a statement and return the number of changed rows."""
+        self._answers.clear()
         return self._ask(statement, values).changed
+
+    def later(self, statement: str, **values: object) -> None:
+        """Run a statement for its changes; its errors may show at the next one."""
+        self._before(statement)
+        self._answers.clear()
+        self._changes.append(self._bound(statement, values))
+
+    def expect(self, statement: str, **values: object) -> None:
+        """Announce a question: it goes with the next one, and is not asked again."""
+        self._expected[statement, *values.values()] = self._bound(statement, values)
 
     def note(self, kind: str, detail: Mapping[str, object], **values: object) -> None:
         """Add an event to the log at the commit."""
-        values |= {"kind": kind, "detail": text.encode(detail)}
+        values |= {"now": self.now, "kind": kind, "detail": text.encode(detail)}
         self._notes.append(self._bound(sql.ADD_EVENT, values))
 
     def many(self, statement: str, rows: Iterable[Mapping[str, object]]) -> None:
         """Run a statement once per row."""
         query, names = translate.numbered(statement)
         self._before(statement)
+        self._answers.clear()
         batch: list[Statement] = []
         for row in rows:
             batch.append((query, [libpq.encoded(row[name]) for name in names]))
@@ -150,7 +180,8 @@ class PostgresTransaction:
 
     def _ask(self, statement: str, values: Mapping[str, object]) -> Outcome:
         self._before(statement)
-        return self._run(self._bound(statement, values))[-1]
+        known = self._answers.pop((statement, *values.values()), None)
+        return known or self._run(self._bound(statement, values))[-1]
 
     def _before(self, statement: str) -> None:
         """Write the events that a statement about events must see."""
@@ -165,7 +196,11 @@ class PostgresTransaction:
         # Nearly every statement needs the plan and the time.
         named = {"plan": self.plan, **values}
         if "now" in names and "now" not in named:
-            named["now"] = self.now
+            if self._milliseconds is None and self._store.clock is None:
+                # Not known here yet; the server has it when this arrives.
+                query, names = translate.numbered(statement, now=NOW)
+            else:
+                named["now"] = self.now
         return query, [libpq.encoded(named[name]) for name in names]
 
     # -- round trips -------------------------------------------------------------------
@@ -174,14 +209,19 @@ class PostgresTransaction:
         """Run statements in one round trip, if needed on a new connection."""
         if self._failure is not None:
             raise translate.refusal(self._store.address, self._failure)
+        changes, self._changes = self._changes, []
+        expected, self._expected = self._expected, {}
+        sent = [*changes, *batch, *expected.values()]
         try:
-            outcomes = self._exchange(batch)
+            outcomes = self._exchange(sent)
         except libpq.ConnectionLost:
-            outcomes = self._again(batch)
+            outcomes = self._again(sent)
         if self._log is not None:
-            self._log += zip(batch, outcomes, strict=True)
+            self._log += zip(sent, outcomes, strict=True)
             self._log = self._log if len(self._log) <= _LONGEST_LOG else None
-        return outcomes
+        asked = len(changes) + len(batch)
+        self._answers |= zip(expected, outcomes[asked:], strict=True)
+        return outcomes[len(changes) : asked]
 
     def _exchange(self, batch: Sequence[Statement]) -> list[Outcome]:
         opening = [] if self._is_open else self._opening()
@@ -203,27 +243,36 @@ class PostgresTransaction:
     def _opening(self) -> list[Statement]:
         if self._connection is None:
             self._connection = self._store.take()
-        begin = BEGIN_WRITING if self._writing else BEGIN_READING
-        locks = self._plans if self._writing else ()
-        return [
-            (begin, ()),
-            self._store.settings(writing=self._writing),
-            (VERSION, ()),
-            *((LOCK, (self._store.lock_key(plan),)) for plan in locks),
-            (CLOCK, ()),
-        ]
+        opening: list[Statement] = [(BEGIN_WRITING if self._writing else BEGIN_READING, ())]
+        opening += self._store.settings(self._connection, writing=self._writing)
+        if self._writing:
+            *keys, last = [self._store.lock_key(plan) for plan in self._plans]
+            opening += [(b"select " + LOCK, (key,)) for key in keys]
+            opening.append((LOCK_THEN_CLOCK, (last,)))
+        else:
+            opening.append((READ_CLOCK, ()))
+        if self._milliseconds is not None:
+            # A repeated transaction keeps its time.
+            opening.append((SET_NOW, (self._now.encode(),)))
+        return opening
 
     def _opened(self, outcomes: list[Outcome]) -> None:
-        self._store.check(outcomes[2].rows[0])
-        if self._milliseconds is None:
+        first = self._milliseconds is None
+        found = outcomes[-1 if first else -2].rows[0]
+        self._store.check(found)
+        assert self._connection is not None
+        self._connection.is_direct = found["process"] == self._connection.server_process
+        if first:
             # Read after the lock: later transactions have later times. Tests set their own.
             clock = self._store.clock
-            self._milliseconds = clock() if clock else outcomes[-1].rows[0][0]
-            self._now = clocks.text(self._milliseconds)
+            milliseconds: int = clock() if clock else found["milliseconds"]
+            self._milliseconds = milliseconds
+            self._now = clocks.text(milliseconds)
 
     def _fail(self, failure: libpq.StatementFailed, *, opening: bool) -> None:
         """Raise our error for a failed statement."""
-        if failure.state in _AGAIN:
+        direct = self._connection is not None and self._connection.is_direct
+        if failure.state in _AGAIN or (direct and failure.state in _UNPREPARED):
             self._passing = failure
             raise libpq.ConnectionLost(str(failure))
         if failure.state == "55P03" and opening:
@@ -262,10 +311,11 @@ class PostgresTransaction:
     def _repeat(self) -> None:
         if self._log is None:
             raise translate.lost(self._store.address, _NOTHING)
-        outcomes: list[Outcome] | None = None
-        # What was not refused before: another process was there meanwhile.
-        with contextlib.suppress(QueryFailed):
+        try:
             outcomes = self._exchange([statement for statement, _ in self._log])
+        except QueryFailed:
+            # It was not refused before: another process was there meanwhile.
+            outcomes = []
         if outcomes != [outcome for _, outcome in self._log]:
             # Another process changed what the caller has read, or rows got other numbers: the
             # caller's decisions may be wrong.
@@ -291,6 +341,9 @@ class PostgresTransaction:
             raise translate.refusal(self._store.address, self._failure)
         if not (self._wrote or self._notes):
             return
+        self._expected = {}
+        if self._milliseconds is None:
+            self._run()
         self._token = (libpq.encoded(self._milliseconds), os.urandom(12).hex().encode())
         try:
             self._end()
@@ -304,7 +357,7 @@ class PostgresTransaction:
         notify: Statement = (NOTIFY % said, (self._store.address.schema.encode(),))
         connection = self._connection
         assert connection is not None
-        written = [*self._receipt(), *self._notes, (b"commit", ())]
+        written = [*self._changes, *self._receipt(), *self._notes, (b"commit", ())]
         for statement, values in (*written, notify):
             connection.send(statement, values)
         connection.flush()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tugtool.store.postgres.libpq import StatementFailed
 
 #: Statement -> the same with numbered parameters, and their names in that order.
-_known: dict[str, tuple[bytes, tuple[str, ...]]] = {}
+_known: dict[tuple[str, bytes], tuple[bytes, tuple[str, ...]]] = {}
 
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyz_")
 
@@ -31,15 +31,15 @@ OVERTAKEN = "OVERTAKEN"
 _NO_TABLES = ("42P01", "3F000")
 
 
-def numbered(statement: str) -> tuple[bytes, tuple[str, ...]]:
-    """Return the statement with `$1` for `:name`, and the names."""
-    known = _known.get(statement)
+def numbered(statement: str, now: bytes = b"") -> tuple[bytes, tuple[str, ...]]:
+    """Return the statement with `$1` for `:name`, and the names; `now` replaces `:now`."""
+    known = _known.get((statement, now))
     if known is None:
-        known = _known[statement] = _numbered(statement)
+        known = _known[statement, now] = _numbered(statement, now.decode())
     return known
 
 
-def _numbered(statement: str) -> tuple[bytes, tuple[str, ...]]:
+def _numbered(statement: str, now: str) -> tuple[bytes, tuple[str, ...]]:
     first, *others = statement.split(":")
     parts, names = [first], list[str]()
     for other in others:
@@ -47,6 +47,9 @@ def _numbered(statement: str) -> tuple[bytes, tuple[str, ...]]:
         name = other[:length]
         if not name:
             parts.append(f":{other}")
+            continue
+        if now and name == "now":
+            parts.append(now + other[length:])
             continue
         if name not in names:
             names.append(name)

@@ -17,11 +17,14 @@ _claimable = "open_deps = 0 and parked_at is null"
 _unfinished_substeps = (
     "where plan_path = :plan and parent_anchor = :anchor and status <> 'completed'"
 )
-# Two searches: with `or`, SQLite reads every step of the plan.
+# Two searches: with `or`, SQLite reads every step of the plan. As a table beside the rows to be
+# changed, not after `in`: PostgreSQL, if it is told the plan of those, reads every step of a plan
+# that it takes for a small one.
 _family = f"""
-         select anchor from steps {this_step}
+         select plan_path as of_plan, anchor as member from steps {this_step}
           union all
-         select anchor from steps where plan_path = :plan and parent_anchor = :anchor"""
+         select plan_path, anchor from steps where plan_path = :plan and parent_anchor = :anchor"""
+_in_family = "steps.plan_path = family.of_plan and steps.anchor = family.member"
 
 # -- plans -----------------------------------------------------------------------------
 
@@ -171,7 +174,8 @@ update steps
 RENEW = f"""
 update steps
    set lease_expires_at = :until, heartbeat_at = :now
- where plan_path = :plan and claimed_by is not null and anchor in ({_family})
+  from ({_family}) as family
+ where {_in_family} and claimed_by is not null
 """
 
 FREE_STEP = f"""
@@ -214,7 +218,8 @@ REOPEN_STEPS = f"""
 update steps
    set status = 'pending', started_at = null, completed_at = null, completed_by = null,
        commit_hash = null, complete_reason = null, claims_without_progress = 0
- where plan_path = :plan and anchor in ({_family})
+  from ({_family}) as family
+ where {_in_family}
 """
 
 PROGRESS = f"""
@@ -324,8 +329,6 @@ returning id
 """
 
 ARTIFACTS = f"select * from step_artifacts {of_step} order by id"
-
-PLAN_ARTIFACTS = "select * from step_artifacts where plan_path = :plan order by step_anchor, id"
 
 ADD_EVENT = """
 insert into events (at, plan_path, step_anchor, kind, actor, attempt, detail)

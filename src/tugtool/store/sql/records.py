@@ -62,7 +62,7 @@ _TABLES = {
     "step_artifacts": "id:int plan_path step_anchor kind summary content? recorded_at",
     "attempts": "plan_path step_anchor number:int worktree host? boot? pid_namespace?"
     " holder_pid:int? holder_start? lease_seconds:real request_id? claimed_at seen_at ended_at?"
-    " outcome? salvage_ref? tokens:int? cost_microdollars:int?",
+    " outcome? salvage_ref? tokens:int? cost_microdollars:int? role? role_since?",
     "events": "seq:int at plan_path step_anchor? kind actor? attempt:int? detail",
 }
 
@@ -243,6 +243,12 @@ select p.plan_path
 AGREED_TEXT = "select plan_text from plans where plan_path = :plan"
 
 REVISION = "select plan_hash from plan_revisions where plan_path = :plan and replaced_at = :at"
+
+REVISIONS = """
+select plan_hash, replaced_at from plan_revisions where plan_path = :plan order by replaced_at
+"""
+
+REVISION_TEXT = "select plan_text from plan_revisions where plan_path = :plan and replaced_at = :at"
 
 # Also used before a refusal, for one hash.
 EARLIER_TEXT = """

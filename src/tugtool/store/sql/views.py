@@ -87,6 +87,16 @@ select p.anchor, count(*) as substeps
 """
 
 
+# Contents may be large, and most readers do without them.
+PLAN_ARTIFACTS = """
+select id, step_anchor, kind, summary, recorded_at
+  from step_artifacts
+ where plan_path = :plan
+ order by step_anchor, id
+"""
+
+FULL_ARTIFACTS = "select * from step_artifacts where plan_path = :plan order by step_anchor, id"
+
 # -- the log ---------------------------------------------------------------------------
 
 # A step's log includes its substeps'.
@@ -144,7 +154,14 @@ ANY_EVENT = "select 1 from events where plan_path = :plan and step_anchor = :anc
 
 _last = "order by seq desc limit 1"
 
-LAST_PAUSE = f"select at, actor from events where plan_path = :plan and kind = 'pause' {_last}"
+LAST_PAUSE = f"select actor, detail from events where plan_path = :plan and kind = 'pause' {_last}"
+
+# Attempts have numbers, so a reset of the present one is newer than its claim.
+LAST_RESET = f"""
+select at, actor, detail from events {of_step} and kind in ('reset', 'unpark')
+   and attempt = :number
+ {_last}
+"""
 
 LAST_REOPENED = f"select at, actor, detail from events {of_step} and kind = 'reopen' {_last}"
 

@@ -88,6 +88,11 @@ class SqliteTransaction:
         """Run a statement and return the number of changed rows."""
         return self._ask(statement, values, _changed)  # type: ignore[no-any-return]
 
+    later = run
+
+    def expect(self, statement: str, **values: object) -> None:
+        """Do nothing: a question costs no round trip."""
+
     def note(self, kind: str, detail: Mapping[str, object], **values: object) -> None:
         """Add an event to the log."""
         values |= {"kind": kind, "detail": text.encode(detail)}
@@ -138,7 +143,7 @@ def _number(cursor: Cursor) -> int | None:
 
 
 #: The application id and version in `schema`, which is loaded only to make or migrate.
-CURRENT = (0x54756731, 13)
+CURRENT = (0x54756731, 14)
 
 #: How often a waiting command looks for changes.
 LOOK_SECONDS = 0.05

@@ -136,6 +136,7 @@ DIALECT = {
     "real": "real",
     "serial": "integer primary key autoincrement",
     "strict": " strict",
+    "random": "lower(hex(randomblob(16)))",
 }
 
 

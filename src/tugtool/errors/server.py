@@ -1,0 +1,137 @@
+"""The refusals of the HTTP server: who may ask, what is served, where it listens.
+
+ServerError
+├── NoToken            E100  no token, or a wrong one
+├── RoleTooSmall       E101  the token's role may not do this
+├── ForeignPage        E102  a page of another site, or a foreign host name
+├── BodyTooLarge       E103  the request is larger than the limit
+├── TooMany            E104  too many requests, or too many wrong tokens
+├── NotServed          E105  this is not served over HTTP
+├── ChangedMeanwhile   E106  the record has changed since it was shown
+├── PortTaken          E107  another process listens there, or serves this repository
+├── Exposed            E108  other machines could reach it without protection
+└── ExtraMissing       E110  the packages of an extra are not installed
+"""
+
+from __future__ import annotations
+
+from tugtool.errors import TugError
+
+
+class ServerError(TugError):
+    """A refusal of the server, or of its start."""
+
+
+class NoToken(ServerError):
+    """No token was sent, or one that is not valid."""
+
+    code = "E100"
+
+    def __init__(self, problem: str = "no token was sent") -> None:
+        super().__init__(
+            f"{problem}: send Authorization: Bearer TOKEN", hint="tugcode serve token list"
+        )
+
+
+class RoleTooSmall(ServerError):
+    """The role of the token does not allow this."""
+
+    code = "E101"
+
+    def __init__(self, what: str, *, role: str, needs: str) -> None:
+        super().__init__(
+            f"{what} needs {needs}, and this token has the role {role}",
+            hint="tugcode serve token list",
+            role=role,
+            needs=needs,
+        )
+
+
+class ForeignPage(ServerError):
+    """The request comes from a page of another site, or names a host that is not this one."""
+
+    code = "E102"
+
+    def __init__(self, header: str, value: str) -> None:
+        shown = f'is "{value[:100]}"' if value else "is missing or was sent twice"
+        super().__init__(
+            f"{header} {shown}: this server answers only under its own names",
+            hint="tugcode config",
+            header=header,
+        )
+
+
+class BodyTooLarge(ServerError):
+    """The request has more bytes, fields or levels than the limit."""
+
+    code = "E103"
+
+    def __init__(self, what: str, limit: int) -> None:
+        super().__init__(f"the request has more than {limit} {what}", limit=limit)
+
+
+class TooMany(ServerError):
+    """Requests come faster than the limit."""
+
+    code = "E104"
+
+    def __init__(self, what: str, *, retry_seconds: int) -> None:
+        super().__init__(f"{what}: try again in {retry_seconds} s", retry_seconds=retry_seconds)
+
+
+class NotServed(ServerError):
+    """The command or option is not served over HTTP."""
+
+    code = "E105"
+
+    def __init__(self, what: str, *, reason: str, hint: str | None = None) -> None:
+        super().__init__(f"{what} is not served: {reason}", hint=hint)
+
+
+class ChangedMeanwhile(ServerError):
+    """There are newer events than those that the caller has seen."""
+
+    code = "E106"
+
+    def __init__(self, plan: str, *, seen: int, last: int) -> None:
+        super().__init__(
+            f"the record of {plan} has changed since event {seen}: the last one is {last}",
+            plan=plan,
+            seen=seen,
+            last=last,
+        )
+
+
+class PortTaken(ServerError):
+    """Another process listens at the address, or serves this repository."""
+
+    code = "E107"
+
+    def __init__(self, address: str, *, by: str) -> None:
+        super().__init__(
+            f"cannot listen at {address}: {by}", hint="tugcode serve --port 0", address=address
+        )
+
+
+class Exposed(ServerError):
+    """Other machines could reach the server, and nothing protects it."""
+
+    code = "E108"
+
+    def __init__(self, host: str, *, lacks: str) -> None:
+        super().__init__(
+            f"other machines can reach {host}, and {lacks}", hint="tugcode serve --help", host=host
+        )
+
+
+class ExtraMissing(ServerError):
+    """The packages of an extra are not installed."""
+
+    code = "E110"
+
+    def __init__(self, extra: str, *, missing: str) -> None:
+        super().__init__(
+            f"the package {missing} is missing, which comes with the extra {extra}",
+            hint=f"pip install 'tugtool[{extra}]'",
+            missing=missing,
+        )
