@@ -21,20 +21,14 @@ import tugtool
 HERE = "tests/project/test_architecture.py"
 ROOT = "tugtool"
 MOST_AT_THE_TOP = 12
-MOST_MODULES = 180
-#: A second engine, which no command loads unless its address is set, and the server with the
-#: sentences that it shares with the command line: their modules do not count for the limit, which
-#: keeps the rest of the package easy to search.
+MOST_MODULES = 175
+#: What only some commands load, beyond one machine: a second engine, which needs an address, and
+#: the server with what it shares with the command line; and a reader for settings that are set.
+#: These modules do not count for the limit, which keeps the rest of the package easy to search.
 BEYOND_THE_LIMIT = (
-    *("store.owners", "store.postgres", "workflow.shared_record"),
-    *(
-        "server",
-        "cli.serve",
-        "cli.usage",
-        "errors.server",
-        "system.serve_config",
-        "workflow.sentences",
-    ),
+    *("store.owners", "store.postgres", "workflow.shared_record", "system.toml"),
+    *("server", "cli.serve", "cli.usage", "errors.server", "system.serve_config"),
+    *("store.sqlite.group", "workflow.sentences"),
 )
 LONGEST_FUNCTION = 40
 LONGEST_MODULE = 450
@@ -106,6 +100,7 @@ REASONS = {
     "state.record": "what every operation shares; every claim loads it as one file",
     "state.reviews": "what waits for a person, and what a person says to it",
     "store.postgres.libpq": "the driver: a command loads it as one file",
+    "store.postgres.statements": "the engine's own statements, apart from those of every engine",
     "store.postgres.transaction": "what is sent together, and what is sent again",
     "store.sqlite": "every command on the record loads it as one file",
     "system": "the room's docstring",

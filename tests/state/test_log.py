@@ -6,11 +6,14 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from cli.test_state_wait import TUGCODE
+from support import engines
+from support.schema_copies import SchemaCopies
 from support.state import KEY, NOON, Lab, entry
 from tugtool import state
 from tugtool.cli import output
@@ -318,21 +321,34 @@ def test_a_reader_of_an_empty_log_waits_for_the_first_event(lab):
     assert kinds(reader.page(lab.store)) == ["claim"]
 
 
-@pytest.mark.file
+def _kept(lab, tmp_path) -> Callable[[], object]:
+    """Copy the state as it is now; what puts it back, as a person's restore does."""
+    lab.store.close()
+    if engines.is_postgres(lab.url):
+        copies = SchemaCopies(lab.store)
+        copies.keep("earlier")
+        return lambda: copies.bring_back("earlier")
+    shutil.copy(tmp_path / "state.db", tmp_path / "copy.db")
+
+    def put_back() -> None:
+        lab.store.close()
+        os.replace(tmp_path / "copy.db", tmp_path / "state.db")
+
+    return put_back
+
+
 @pytest.mark.parametrize("meanwhile", [0, 1, 5])
 def test_a_log_that_goes_back_is_noticed_and_gone_on_with(lab, tmp_path, meanwhile):
     lab = lab("1 t")
     lab.claim(lease_seconds=99999)
-    lab.store.close()
-    shutil.copy(tmp_path / "state.db", tmp_path / "copy.db")
+    put_back = _kept(lab, tmp_path)
     lab.clock.advance(60)
     lab.start("step-1")
     lab.beat("step-1")
     reader = Reader(KEY)
     assert len(reader.page(lab.store)) == 4
     assert not reader.went_back
-    lab.store.close()
-    os.replace(tmp_path / "copy.db", tmp_path / "state.db")
+    put_back()
     lab.clock.advance(60)
     for _ in range(meanwhile):
         lab.beat("step-1")

@@ -25,7 +25,6 @@ SAMPLE = 12
 
 _current = "sqlite"
 _server: str | None = None
-_fixed: str | None = None
 _numbers = itertools.count()
 #: The name of a repository whose commands have their state there.
 REPOSITORY = "example.invalid/team/work"
@@ -45,8 +44,6 @@ _CLEAN = (*_DELETE, *_RESET, "delete from receipts", "update repository set last
 
 def url_in(directory: Path | str, repository: str | None = None) -> str:
     """The address of the state in a directory, which is there from now on, or can be made."""
-    if _fixed is not None:
-        return _fixed
     if _current == "sqlite":
         return f"sqlite://{directory}/state.db"
     if str(directory) not in _used:
@@ -114,15 +111,6 @@ def give_back(directory: Path | str) -> None:
     if store is not None:
         cleaned(store)
         _free.append(store)
-
-
-@contextlib.contextmanager
-def at(url: str) -> Iterator[None]:
-    """Inside, every state lies at that address."""
-    global _fixed
-    _fixed = url
-    yield
-    _fixed = None
 
 
 def drop(url: str) -> None:

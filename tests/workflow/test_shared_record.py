@@ -214,8 +214,8 @@ def test_doctor_finds_a_standby_and_one_that_is_behind(shared, tugcode, monkeypa
         first.make()
         first.start()
         first._run("createdb", "-h", str(first.directory), "-U", "postgres", "tugtool")
-        late = {"recovery_min_apply_delay": "1h", "port": "5433"}
-        second = first.follow(Path(name) / "second", **late)
+        there = Path(name) / "second"
+        second = first.follow(there, recovery_min_apply_delay="1h", port="5433")
         second.start()
         try:
             monkeypatch.setenv("TUGCODE_STATE_URL", first.url())

@@ -6,6 +6,9 @@ import asyncio
 import queue
 import threading
 
+from tugtool.errors import TugError
+from tugtool.system import clock
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,6 +16,10 @@ if TYPE_CHECKING:
     from tugtool.server.work import Rendered
     from tugtool.store import Store
     from tugtool.workflow.workspace import Workspace
+
+
+#: Other processes wait for the lock meanwhile.
+_LONGEST_GROUP_SECONDS = 0.015
 
 
 class Writer:
@@ -41,9 +48,11 @@ class Writer:
                 batch.append(self._waiting.get())
             ends = None in batch
             tasks = [task for task in batch if task is not None]
-            _store_together(store, tasks)
-            for task in tasks:
-                task.answer()
+            while tasks:
+                done = _store_together(store, tasks)
+                for task in done:
+                    task.answer()
+                tasks = tasks[len(done) :]
         store.close()
 
     def close(self) -> None:
@@ -52,10 +61,31 @@ class Writer:
         self._thread.join()
 
 
-def _store_together(store: Store, tasks: list[_Task]) -> None:
-    """Do the tasks of a batch, and store them; nothing is answered before it is stored."""
-    for task in tasks:
-        task.do(store)
+def _store_together(store: Store, tasks: list[_Task]) -> list[_Task]:
+    """Do the first tasks and store them with one commit. Return them: now they may be answered."""
+    if len(tasks) == 1:
+        tasks[0].do(store)
+        return tasks
+    done: list[_Task] = []
+    until = clock.ticks() + _LONGEST_GROUP_SECONDS
+    try:
+        with store.group():
+            for task in tasks:
+                task.do(store)
+                done.append(task)
+                if clock.ticks() > until:
+                    break
+    except TugError as error:
+        # Nothing of the group is stored.
+        for task in done:
+            task.fail(error)
+    return done or _failed_alone(store, tasks)
+
+
+def _failed_alone(store: Store, tasks: list[_Task]) -> list[_Task]:
+    """Do the first task by itself: no group could be begun, and its own error says why."""
+    tasks[0].do(store)
+    return tasks[:1]
 
 
 class _Task:
@@ -72,6 +102,10 @@ class _Task:
             self._outcome = self._work(store)
         except BaseException as error:
             self._outcome = error
+
+    def fail(self, error: TugError) -> None:
+        """Answer with an error: what was done is not stored."""
+        self._outcome = error
 
     def answer(self) -> None:
         """Give the answer, then do what comes after it."""

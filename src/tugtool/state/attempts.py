@@ -282,9 +282,10 @@ def artifacts(store: Store, plan: str, *, kind: str) -> list[Row]:
 
 
 def list_unsaved(store: Store, plan: str | None = None) -> list[Row]:
-    """Return attempts with unsaved work: oldest first, or newest first of one plan."""
+    """Return attempts with unsaved work here: oldest first, or newest first of one plan."""
     with store.read(plan) as tx:
-        return tx.all(sql_git.EVERY_UNSAVED if plan is None else sql_git.UNSAVED)
+        every = tx.all(sql_git.EVERY_UNSAVED if plan is None else sql_git.UNSAVED)
+    return [row for row in every if not record.on_other_machine(row["worktree"])]
 
 
 def salvage_status(store: Store, plan: str, anchor: str, number: int) -> tuple[bool, str | None]:

@@ -32,8 +32,9 @@ def find_intent(store: Store, kind: str, path: str) -> Row | None:
 
 
 def list_intents(store: Store, kind: str | None = None) -> list[Row]:
-    """Return all intents, or those of a kind, by worktree."""
-    return rows(store, sql.EVERY_INTENT if kind is None else sql.INTENTS, kind=kind)
+    """Return this machine's intents, or those of a kind, by worktree."""
+    every = rows(store, sql.EVERY_INTENT if kind is None else sql.INTENTS, kind=kind)
+    return [row for row in every if not record.on_other_machine(row["worktree"])]
 
 
 def detail(intent: Row) -> dict[str, Any]:

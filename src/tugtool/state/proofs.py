@@ -226,7 +226,8 @@ def _raise_attempts(tx: Transaction, highest: Mapping[str, int], actor: str | No
 def _finish_intents(tx: Transaction, seen: Collection[tuple[str, int]]) -> list[str]:
     """Finish the commits that are in git and whose step is completed."""
     finished = []
-    for intent in tx.all(sql_git.INTENTS_OF, kind="commit"):
+    every = tx.all(sql_git.INTENTS_OF, kind="commit")
+    for intent in (row for row in every if not record.on_other_machine(row["worktree"])):
         anchor = intent["step_anchor"]
         step = tx.first(sql.STEP, anchor=anchor)
         done = step is not None and step["status"] == "completed"

@@ -15,8 +15,10 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
     from typing import Any, Protocol, Self
 
+    from tugtool.store.owners import Machine
     from tugtool.store.sqlite import SqliteStore
     from tugtool.store.sqlite.restore import FileRescue
 
@@ -102,6 +104,9 @@ if TYPE_CHECKING:
         def read(self, plan: str | None = None) -> Transaction:
             """Begin a transaction that sees one moment and changes nothing."""
 
+        def group(self) -> AbstractContextManager[object]:
+            """Commit the transactions within it together; see `store.sqlite.group`."""
+
         def wait_for_change(self, seconds: float) -> bool:
             """Wait for a change, at most so many seconds. Return whether there was one."""
 
@@ -120,10 +125,12 @@ def open_store(
     busy_seconds: float = 5,
     copies: str | None = None,
     repository: str | None = None,
+    machine: Machine | None = None,
 ) -> Store:
     """Return the store at `url`: `sqlite:///absolute/path/of/state.db`, or `postgresql://...`.
 
-    Open nothing yet. On a server `repository` tells states apart. The directory `copies` gets
+    Open nothing yet. On a server `repository` tells states apart. `machine` is that of the
+    caller's worktrees; without it, all are on one machine. The directory `copies` gets
     backups of a file, and a copy of an older database before it is migrated; without it that copy
     goes beside the database, and there are no backups.
     """
@@ -131,14 +138,21 @@ def open_store(
     if scheme in ("postgresql", "postgres"):
         from tugtool.store.postgres import PostgresStore
 
-        return PostgresStore(url, repository=repository, clock=clock, busy_seconds=busy_seconds)
+        options: Any = {"repository": repository, "machine": machine}
+        return PostgresStore(url, clock=clock, busy_seconds=busy_seconds, **options)
     if not separator or scheme != "sqlite" or not path.startswith("/"):
         from tugtool.errors.state import DatabaseUnavailable
+        from tugtool.system.agent_config import without_password
 
-        raise DatabaseUnavailable(url, reason="is not the address of a database")
+        raise DatabaseUnavailable(without_password(url), reason="is not the address of a database")
     from tugtool.store.sqlite import SqliteStore
 
-    return SqliteStore(path, clock=clock, busy_seconds=busy_seconds, copies=copies)
+    store = SqliteStore(path, clock=clock, busy_seconds=busy_seconds, copies=copies)
+    if machine is not None:
+        from tugtool.store.owners import Owners
+
+        store.owners = Owners(machine)
+    return store
 
 
 def locate(root: str, common_dir: str) -> tuple[str, str, str | None]:

@@ -52,6 +52,8 @@ VARIABLES = {
     "pictures in ASCII",
     "COLUMNS": "how wide to write, instead of the terminal's width",
     "TUGCODE_STATE_URL": "the database that has the state, as `state.url`; it may have a password",
+    "TUGCODE_MACHINE": "the name of this machine in a state that several machines share; for "
+    "containers whose hosts have the same id",
     "TUGCODE_DEBUG": "set to 1: errors show where in the code they arose",
     "TUGCODE_ATTEMPT": "the attempt a worker runs under, as `--attempt`; counts only for the step "
     "that TUGCODE_STEP names",

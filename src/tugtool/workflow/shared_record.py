@@ -12,6 +12,7 @@ from tugtool.errors import BadSetting, TugError
 from tugtool.errors.state import DatabaseUnavailable
 from tugtool.git import origin_url
 from tugtool.store import open_store
+from tugtool.store.owners import this_machine
 from tugtool.system import config, files
 
 TYPE_CHECKING = False
@@ -34,7 +35,8 @@ def open_shared(repo: Repository, settings: Settings, busy_seconds: float) -> St
     if not name:
         problem = "state.repository is not set, and there is no remote origin to take a name from"
         raise BadSetting(config.CONFIG_PATH, problem, key="state.repository")
-    store = open_store(settings.state_url(), busy_seconds=busy_seconds, repository=name)
+    url, machine = settings.state_url(), this_machine(config.variable("TUGCODE_MACHINE"))
+    store = open_store(url, busy_seconds=busy_seconds, repository=name, machine=machine)
     postgres = shared(store)
     if postgres is not None:
         _refuse_other_history(repo, postgres)

@@ -60,7 +60,12 @@ class Workspace:
             from tugtool.workflow import records
 
             records.refuse_link(self.repo, link)
-        return open_store(url, busy_seconds=busy_seconds, copies=copies)
+        machine = None
+        if config.variable("TUGCODE_MACHINE"):
+            from tugtool.store.owners import this_machine
+
+            machine = this_machine(config.variable("TUGCODE_MACHINE"))
+        return open_store(url, busy_seconds=busy_seconds, copies=copies, machine=machine)
 
     def plan(self, name: str | None) -> str:
         """Return the key of the recorded plan with that name, or of the only active one."""

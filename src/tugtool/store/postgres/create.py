@@ -11,6 +11,7 @@ import re
 
 from tugtool.errors.state import DatabaseUnavailable, NewerDatabase
 from tugtool.store import schema
+from tugtool.store.owners import IN_DETAIL
 from tugtool.store.postgres import libpq, translate
 
 TYPE_CHECKING = False
@@ -197,8 +198,8 @@ def _adoption(machine: Machine) -> Iterator[str]:
     for table, column in _OWNERS:
         path = f"where substr({column}, 1, 1) in ('/', '.')"
         yield f"update {table} set {column} = {own} || {column} {path}"
-    taken = '"reclaimed_from": "'
-    yield f"update events set detail = replace(detail, '{taken}/', '{taken}' || {own} || '/')"
+    for mark in IN_DETAIL:
+        yield f"update events set detail = replace(detail, '{mark}/', '{mark}' || {own} || '/')"
     # It is faster to read the files again.
     yield "delete from plan_copies"
 

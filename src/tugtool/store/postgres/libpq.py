@@ -102,6 +102,10 @@ class PostgresRow:
         """Return the names of the columns."""
         return list(self._columns)
 
+    def changed(self, values: tuple[Any, ...]) -> PostgresRow:
+        """Return a row of the same columns with other values."""
+        return PostgresRow(self._columns, values)
+
 
 class Outcome:
     """The result of a statement: its rows, and the number of changed rows."""
@@ -328,7 +332,9 @@ class Connection:
 
     def _prepared(self, statement: bytes) -> bytes | None:
         """Have a statement prepared that is sent for the second time; return its name."""
-        if not self.is_direct or len(self._names) > _MOST_PREPARED:
+        # The next cursor of the same name has other columns.
+        is_cursor = statement.startswith(b"fetch")
+        if is_cursor or not self.is_direct or len(self._names) > _MOST_PREPARED:
             return None
         if statement not in self._names:
             self._names[statement] = None

@@ -129,6 +129,9 @@ def claims(subject: Subject) -> Iterator[DoctorFinding]:
             yield note(said, hint=hint)
         elif lost == "gone":
             yield note(f"{what}, whose process is gone; the next claim takes it", hint=hint)
+        elif record.on_other_machine(owner):
+            # Only its own machine can tell more.
+            continue
         elif subject.top_of(owner) is None and not os.path.isdir(owner):
             said = (
                 f"{what}, a worktree that is not there; no other worker can claim it before {until}"

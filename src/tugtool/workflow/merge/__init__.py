@@ -357,7 +357,8 @@ def _conclude(
     done = rehearsal.tidy(repo, store, merged)
     # Worktrees that git no longer has, also those that a stopped run removed.
     there = {record.owner_of(path) for path, _ in git.worktrees(repo.root)}
-    gone = [row["path"] for row in facts.worktrees if row["path"] not in there]
+    own = [row["path"] for row in facts.worktrees if not record.on_other_machine(row["path"])]
+    gone = [path for path in own if path not in there]
     proofs.end(store, plan, repo.root, gone=gone)
     return {"merged": True, "merged_commit": script["result"], **done}
 

@@ -76,6 +76,12 @@ class Worktree:
         return owner_of(self.path)
 
     @property
+    def machine(self) -> str | None:
+        """The name of its machine, if it is another one."""
+        away = record.on_other_machine(self.path)
+        return self.path.partition(":")[0] if away else None
+
+    @property
     def branch(self) -> str | None:
         """Its own branch; without a row, the one checked out."""
         if self.row is not None:
@@ -163,7 +169,7 @@ def is_inside(repo: Repository, path: str) -> bool:
 
 
 def trees(repo: Repository, store: Store) -> list[Worktree]:
-    """Return every worktree of a plan, and every other below `.tugtree/`, by path."""
+    """Return this machine's worktrees of plans, and every other below `.tugtree/`, by path."""
     rows = {row["path"]: row for row in worktrees.list_worktrees(store)}
     found: dict[str, Worktree] = {}
     every = git.worktree_facts(repo.root)
@@ -176,6 +182,11 @@ def trees(repo: Repository, store: Store) -> list[Worktree]:
     for row in rows.values():
         found[row["path"]] = Worktree(row["path"], row, None, every)
     return [found[path] for path in sorted(found)]
+
+
+def branches_elsewhere(store: Store) -> set[str]:
+    """Return the branches of worktrees on other machines."""
+    return {str(row["branch"]) for row in worktrees.list_worktrees(store, elsewhere=True)}
 
 
 def is_dash(path: str, branch: str | None) -> bool:
@@ -231,10 +242,13 @@ def list_worktrees(repo: Repository, store: Store) -> WorktreeList:
     """Return all facts about every worktree, and the branches without one."""
     every = trees(repo, store)
     own = refs.branches(repo.root, BRANCHES)
-    for tree in every:
+    away = [
+        Worktree(row["path"], row, None) for row in worktrees.list_worktrees(store, elsewhere=True)
+    ]
+    for tree in (*every, *away):
         own.pop(tree.branch or "", None)
     with git_worktrees.SafeView():
-        entries = [_entry(repo, store, tree) for tree in every]
+        entries = [_entry(repo, store, tree) for tree in (*every, *away)]
     return {
         "worktrees": entries,
         "branches": [{"branch_name": name, "commit": commit} for name, commit in own.items()],
@@ -250,6 +264,7 @@ def _entry(repo: Repository, store: Store, tree: Worktree) -> WorktreeListWorktr
     return {
         "worktree_path": tree.path,
         "name": tree.name,
+        "machine": tree.machine,
         "branch_name": tree.branch,
         "base_branch": onto,
         "plan_path": tree.plan,
