@@ -86,7 +86,9 @@ def test_another_epoch_and_a_number_from_the_future_begin_again(there):
         with joined(server, mirror) as connection:
             until(connection, mirror, lambda: mirror.since is not None)
         since = since or f"{mirror.epoch}.{mirror.since + 1}"
-        with live.socket(server.host, server.port, server.token, f"topics=events&since={since}") as c:
+        with live.socket(
+            server.host, server.port, server.token, f"topics=events&since={since}"
+        ) as c:
             until(c, mirror, lambda: mirror.resets)
         assert mirror.resets == [("events", reason)]
 
@@ -102,7 +104,9 @@ def test_wrong_queries_are_refused(there):
         assert server.request("GET", f"/api/v1/live?{query}").code == "E070"
 
 
-def streamed(server: Process, mirror: Mirror, query: str, **headers: str) -> tuple[sockets.socket, str]:
+def streamed(
+    server: Process, mirror: Mirror, query: str, **headers: str
+) -> tuple[sockets.socket, str]:
     """Begin a stream; return its socket and its head."""
     made = server.connect()
     given = {"Host": f"{server.host}:{server.port}", "Authorization": f"Bearer {server.token}"}
