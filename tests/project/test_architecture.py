@@ -28,7 +28,7 @@ MOST_MODULES = 175
 BEYOND_THE_LIMIT = (
     *("store.owners", "store.postgres", "workflow.shared_record", "system.toml"),
     *("server", "cli.serve", "cli.usage", "errors.server", "system.serve_config"),
-    *("store.sqlite.group", "workflow.sentences"),
+    *("state.requests", "store.sqlite.group", "workflow.sentences"),
 )
 LONGEST_FUNCTION = 40
 LONGEST_MODULE = 450
@@ -627,7 +627,7 @@ PLANTED = [
     (the_top_is_short, "extra_{}/data.json", "", "entries, more than 12"),
     (every_entry_is_a_room, "novel.py", "", "novel.py is not a room"),
     (every_entry_is_a_room, "novel/deep.py", "", "add it to ORDER in " + HERE),
-    (there_are_few_modules, "plan/rule_{}.py", "", "modules, more than 175"),
+    (there_are_few_modules, "plan/rule_{}.py", "", "modules, more than 180"),
     (
         every_room_says_who_may_import_it,
         "server/__init__.py",

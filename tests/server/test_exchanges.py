@@ -50,7 +50,8 @@ def test_every_path_has_an_exchange():
 
 def exchange(method: str, path: str, values: dict, got, root: Path) -> str:
     """One exchange as the page has it."""
-    body = masked(got.body.decode(), root).strip()
+    # A word that no page of ours has.
+    body = masked(got.body.decode(), root).strip().replace("somebody", "anna")
     if path.removeprefix(routes.API) in OF_THE_MACHINE:
         body = re.sub(r'"data": .*', '"data": {...}, "issues": [...]}', body)
     if len(body) > MOST:
