@@ -74,6 +74,16 @@ $(VENV)/development: $(VENV)/runtime requirements-dev.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
 	@touch $@
 
+# The pooler that a proof needs, without root: Debian's package, unpacked. No wheel carries it.
+$(VENV)/pgbouncer: $(VENV)/runtime
+	@command -v apt-get dpkg-deb >/dev/null || \
+	  { echo "pgbouncer is unpacked from Debian's package; elsewhere, install it yourself" >&2; exit 1; }
+	@rm -rf $@.parts && mkdir $@.parts
+	@cd $@.parts && apt-get download --quiet --quiet pgbouncer libevent-2.1-7 libc-ares2 2>said || \
+	  { cat said >&2; exit 1; }
+	@for each in $@.parts/*.deb; do dpkg-deb --extract $$each $@.parts; done
+	@rm $@.parts/*.deb && mv $@.parts $@
+
 $(BENCH)/installed: bench/requirements.txt
 	@$(PYTHON) -m venv $(BENCH)
 	@$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --requirement bench/requirements.txt

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import harness
-import server as servers
 import shapes
 from harness import Bench, Row
+
+import server as servers
 
 MANY, CROWD, PLANS = 32, 200, 20
 PEER = harness.PROJECT / ".bench" / "bin" / "python"

@@ -70,11 +70,11 @@ LIMITS = {
     "hook pre-tool-use": (20, 4_275),
     "state claim small --json": (25, 5_700),
     "state claim --json": (25, 5_700),
-    "state start small step-1 --json": (25, 5_525),
-    "state heartbeat small step-1 --json": (25, 5_525),
+    "state start small step-1 --json": (25, 5_550),
+    "state heartbeat small step-1 --json": (25, 5_550),
     "state update small step-1 --all completed --json": (26, 5_825),
-    "state complete small step-1 --force x --json": (25, 5_650),
-    "commit --plan small --step step-1 --message x --worktree .tugtree/side --json": (39, 9_150),
+    "state complete small step-1 --force x --json": (25, 5_675),
+    "commit --plan small --step step-1 --message x --worktree .tugtree/side --json": (39, 9_175),
 }
 
 INIT = ["state", "init", "small"]

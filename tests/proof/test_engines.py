@@ -1,5 +1,6 @@
 """Random histories on both engines at once: every answer, row and event is the same."""
 
+import io
 import json
 import os
 import random
@@ -15,7 +16,8 @@ from support.state import KEY, NOON, Lab, sorted_rows
 from support.state_walk import OPERATIONS, OWNERS, Walk
 from tugtool import state
 from tugtool.errors import TugError
-from tugtool.store import sql
+from tugtool.state.claims import Request
+from tugtool.store import NO_PLAN, open_store, sql
 from tugtool.store.postgres.transaction import PostgresTransaction
 
 PLANS = (
@@ -193,3 +195,41 @@ def test_the_comparison_notices_an_engine_that_forgets_a_statement(
         if _difference(tmp_path / str(seed), seed, steps=40) is not None:
             return
     pytest.fail("nothing was noticed")
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_a_state_moves_into_a_server_and_back_and_no_byte_differs(server, tmp_path, scene):
+    with engines.in_file():
+        here = _hand(tmp_path / "here", "sqlite")
+    SCENES[scene](here)
+    for deed in ("round", "set ref", "red reports", "accept", "pause"):
+        _done(here, deed)
+    with here.store.write(NO_PLAN) as tx:
+        # Deeds have commits that git would not know.
+        tx.run("update dashes set base_commit = :hash", hash="c" * 40)
+        tx.run("update dash_rounds set commit_hash = :hash", hash="d" * 40)
+    first = _exported(here.store)
+    there = open_store(engines.url_in(tmp_path / "there"), clock=here.clock)
+    assert not state.import_(there, io.BytesIO(first))["renumbered"]
+    second = _exported(there)
+    back = open_store(f"sqlite://{tmp_path}/back.db", clock=here.clock)
+    assert not state.import_(back, io.BytesIO(second))["renumbered"]
+    assert _exported(back) == second == first
+    # The next numbers are those that would have come in a file.
+    stores = (here.store, there, back)
+    claims = [state.claim(each, KEY, Request("green"), copy=here.copy) for each in stores]
+    assert claims[0] == claims[1] == claims[2]
+    assert _exported(there) == _exported(back) == _exported(here.store)
+    for store in stores:
+        store.close()
+
+
+def _exported(store) -> bytes:
+    """All but the first line, which says when it was written and by which version."""
+    head, *rest = "".join(state.export(store)).encode().splitlines(keepends=True)
+    assert json.loads(head)["format"] == "tugtool-state"
+    return head.replace(_time(head), b"") + b"".join(rest)
+
+
+def _time(head: bytes) -> bytes:
+    return str(json.loads(head).get("exported_at")).encode()

@@ -199,7 +199,7 @@ def test_an_artifact_is_recorded_for_a_step_and_a_substep(lab):
     first = lab.artifact("step-1", kind="reviewer_verdict", summary="APPROVE", content="long")
     second = lab.artifact("step-1-1")
     assert second["artifact_id"] == first["artifact_id"] + 1
-    step = lab.show()["steps"][0]
+    step = state.show(lab.store, KEY, full=True)["steps"][0]
     assert step["artifacts"] == [
         {
             "artifact_id": first["artifact_id"],

@@ -3,6 +3,7 @@
 import pytest
 
 from state.test_apart import Other
+from support import engines
 from support.state import KEY, Clock
 from support.state_replay import INVARIANTS
 from tugtool import state
@@ -196,7 +197,7 @@ def test_a_commit_that_was_begun_is_finished_if_git_has_it_and_its_step_is_done(
 
 def test_what_is_known_before_git_is_asked_is_of_this_plan_alone(tmp_path, lab):
     # The other one is recorded first, and its name comes first.
-    store = open_store(f"sqlite://{tmp_path / 'state.db'}", clock=Clock())
+    store = open_store(engines.url_in(tmp_path), clock=Clock())
     other = Other(store, ".tugtool/tugplan-a.md")
     store.close()
     lab = lab("1 t", "2 t < 1")

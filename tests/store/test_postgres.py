@@ -582,6 +582,14 @@ class Overtaken:
         monkeypatch.setattr(transaction.PostgresTransaction, "_end", overtaken)
 
 
+def test_a_server_that_stays_read_only_is_named_after_a_while(pg):
+    hasty = open_store(f"{pg.url}&options=-cdefault_transaction_read_only%3Don", busy_seconds=0.1)
+    with pytest.raises(DatabaseUnavailable, match="in a read-only transaction"):
+        state.pause(hasty, KEY)
+    assert state.show(hasty, KEY)["paused_at"] is None
+    hasty.close()
+
+
 def test_an_operation_that_was_overtaken_is_called_again(on_postgres, lab, monkeypatch):
     pg = lab(*(f"{n}" for n in range(1, 5)))
     cut = Overtaken(pg, monkeypatch, 3)

@@ -81,7 +81,9 @@ def test_a_statement_elsewhere_is_noticed():
 
 def _refused(store: PostgresStore, statements: dict[str, str]) -> dict[str, str]:
     """Those that PostgreSQL does not even parse, and what it says."""
-    connection, said = store.take(), {}
+    connection, said = store.connect(), {}
+    # Our own prepared statements would go with those of the test.
+    connection.is_direct = False
     path = create._path(store.address.quoted_schema())
     for name, text in statements.items():
         query, _ = translate.numbered(text)
@@ -94,7 +96,7 @@ def _refused(store: PostgresStore, statements: dict[str, str]) -> dict[str, str]
         connection.send(b"deallocate all")
     connection.flush()
     connection.receive(0)
-    store.give_back(connection)
+    connection.close()
     return said
 
 

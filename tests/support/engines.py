@@ -135,6 +135,22 @@ def drop(url: str) -> None:
 
 
 @contextlib.contextmanager
+def on_server(directory: Path) -> Iterator[None]:
+    """Inside, states lie in a server of the test's own."""
+    global _current, _server
+    before = _current, _server, [*_free], {**_used}
+    _current, _server = "postgres", str(directory)
+    _free.clear()
+    _used.clear()
+    try:
+        yield
+    finally:
+        _current, _server, _free[:], used = before
+        _used.clear()
+        _used.update(used)
+
+
+@contextlib.contextmanager
 def in_file() -> Iterator[None]:
     """Inside, a state lies in a file all the same."""
     global _current

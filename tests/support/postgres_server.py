@@ -104,7 +104,7 @@ class Server:
         )
         log.close()
         status = self.data / "postmaster.pid"
-        while not (status.exists() and status.read_text().rstrip().endswith("ready")):
+        while not (status.exists() and status.read_text().rstrip().endswith(("ready", "standby"))):
             assert self.process.poll() is None, (self.directory / "log").read_text()
             time.sleep(0.02)
 
@@ -113,6 +113,29 @@ class Server:
         assert self.process is not None
         self.process.send_signal(number)
         self.process.wait()
+
+    def destroy(self) -> None:
+        """Kill every process of it at once, as a machine that loses power does."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+        pid = self.process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        for each in (*map(int, children), pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        self.process.wait()
+        # It says that a server runs, and none does.
+        (self.data / "postmaster.pid").unlink()
+
+    def follow(self, directory: Path, **settings: str) -> "Server":
+        """Make a standby, which streams from this server."""
+        standby = Server(directory, self.programs, **{**self.settings, **settings})
+        if "user" in _user():
+            os.chown(directory, _user()["user"], _user()["group"])
+        words = ["--pgdata", str(standby.data), "--host", str(self.directory), "--no-sync"]
+        name = f"--dbname=user=postgres application_name={directory.name}"
+        self._run("pg_basebackup", *words, name, "--write-recovery-conf", "--checkpoint=fast")
+        return standby
 
     def url(self, database: str = DATABASE, **options: str) -> str:
         """The address of a database there."""

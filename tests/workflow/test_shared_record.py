@@ -1,12 +1,20 @@
 """Commands on a state in PostgreSQL: how it is chosen, made, shared, and what it refuses."""
 
 import os
+import re
+import tempfile
+from pathlib import Path
 
 import pytest
 
 from conftest import Repo
 from support import engines, postgres_server
+from support.postgres_server import Server
+from support.racing import until
 from support.state import markdown
+from tugtool.store.postgres import PostgresStore, health
+from tugtool.system import clock
+from tugtool.workflow.doctor import record
 from tugtool.workflow.shared_record import normalised
 
 CONFIG = ".tugtool/config.toml"
@@ -128,18 +136,108 @@ def test_tables_are_made_and_migrated_only_where_there_is_a_server(repo, tugcode
     assert tugcode(*at, "state", "migrate", "--json").data["migrated"] is False
 
 
-def test_doctor_looks_at_the_state_in_the_server(shared, tugcode, monkeypatch):
-    at = ("-C", shared.path)
-    tugcode(*at, "state", "init", "work", "--create-database")
+@pytest.fixture
+def findings(shared, tugcode):
+    """What `doctor` finds, by check; the state is in the server."""
+    assert tugcode("-C", shared.path, "state", "init", "work", "--create-database").status == 0
 
-    def findings() -> dict[str, list[str]]:
-        checks = tugcode(*at, "doctor", "--json").data["checks"]
+    def look() -> dict[str, list[str]]:
+        checks = tugcode("-C", shared.path, "doctor", "--json").data["checks"]
         return {c["name"]: [f["message"] for f in c["findings"]] for c in checks}
 
-    names = ("database", "lock", "integrity", "references", "backup", "counts", "worktrees")
+    return look
+
+
+def test_doctor_looks_at_the_state_in_the_server(findings, monkeypatch):
+    names = ("database", "server", "lock", "integrity", "references", "backup", "counts")
+    names += ("worktrees",)
     assert {name: findings()[name] for name in names} == {name: [] for name in names}
     monkeypatch.setenv("TUGCODE_STATE_URL", "postgresql://127.0.0.1:1/x")
     assert "cannot be reached" in findings()["database"][0]
+
+
+def test_doctor_finds_an_old_server(findings, monkeypatch):
+    monkeypatch.setattr("tugtool.store.postgres.OLDEST_SERVER", 10**9)
+    assert "14 or newer is needed" in findings()["database"][0]
+
+
+def test_doctor_finds_missing_rights(findings, url, monkeypatch):
+    store = PostgresStore(url, repository="team/shop")
+    name, role = store.address.quoted_schema(), f"looker_{os.getpid()}"
+    store.ask(f"create role {role} login".encode())
+    monkeypatch.setenv("TUGCODE_STATE_URL", url.replace("user=postgres", f"user={role}"))
+    assert "lacks delete on table attempts, delete on table" in findings()["server"][0]
+    assert f"usage on schema {store.address.schema}" in health.missing_rights(_as(role, url))
+    store.ask(f"grant usage on schema {name} to {role}".encode())
+    store.ask(f"grant select on all tables in schema {name} to {role}".encode())
+    missing = health.missing_rights(_as(role, url))
+    assert "insert on table steps" in missing
+    assert "select on table steps" not in missing
+    store.ask(f"grant insert, update, delete on all tables in schema {name} to {role}".encode())
+    store.ask(f"grant usage on all sequences in schema {name} to {role}".encode())
+    assert findings()["server"] == []
+    store.ask(f"drop owned by {role}".encode())
+    store.ask(f"drop role {role}".encode())
+    store.close()
+
+
+def _as(role: str, url: str) -> PostgresStore:
+    return PostgresStore(url.replace("user=postgres", f"user={role}"), repository="team/shop")
+
+
+@pytest.mark.parametrize(("seconds", "how"), [(600, "behind"), (-600, "ahead of")])
+def test_doctor_finds_another_clock(findings, monkeypatch, seconds, how):
+    now = clock.system_milliseconds
+    monkeypatch.setattr(clock, "system_milliseconds", lambda: now() + seconds * 1000)
+    (found,) = findings()["server"]
+    assert re.match(f"the server's clock is (600|599|601) s {how} this machine's; leases", found)
+
+
+def test_doctor_names_who_keeps_the_lock_of_a_plan(findings, url, monkeypatch):
+    monkeypatch.setattr(record, "LOCK_SECONDS", 0)
+    assert findings()["lock"] == []
+    store = PostgresStore(f"{url}&application_name=forgotten", repository="team/shop")
+    with store.write(".tugtool/tugplan-work.md") as tx:
+        assert tx.now
+        (found,) = findings()["lock"]
+    assert found.startswith(".tugtool/tugplan-work.md is locked by forgotten at the server's mach")
+    assert findings()["lock"] == []
+    store.close()
+
+
+@pytest.mark.proof(share=0)
+def test_doctor_finds_a_standby_and_one_that_is_behind(shared, tugcode, monkeypatch):
+    """A real standby that gets everything, and applies nothing."""
+    with tempfile.TemporaryDirectory(prefix="tug-pg-", dir="/dev/shm") as name:
+        os.chmod(name, 0o755)
+        first = Server(Path(name) / "first", wal_level="replica", max_wal_senders="4")
+        first.make()
+        first.start()
+        first._run("createdb", "-h", str(first.directory), "-U", "postgres", "tugtool")
+        late = {"recovery_min_apply_delay": "1h", "port": "5433"}
+        second = first.follow(Path(name) / "second", **late)
+        second.start()
+        try:
+            monkeypatch.setenv("TUGCODE_STATE_URL", first.url())
+            at = ("-C", shared.path)
+            assert tugcode(*at, "state", "init", "work", "--create-database").status == 0
+            store = PostgresStore(first.url(), repository="team/shop")
+            store.ask(b"create table junk as select md5(n::text) from generate_series(1, 400000) n")
+            until(lambda: list(health.standbys_behind(store)))
+            (found,) = _server_findings(tugcode, shared.path)
+            assert re.match(r"the standby \S+ lacks \d+ MB that are committed: they would", found)
+            store.close()
+            monkeypatch.setenv("TUGCODE_STATE_URL", second.url(port="5433"))
+            (found,) = _server_findings(tugcode, shared.path)
+            assert "is a standby and takes no changes" in found
+        finally:
+            second.kill()
+            first.kill()
+
+
+def _server_findings(tugcode, path) -> list[str]:
+    checks = tugcode("-C", path, "doctor", "--json").data["checks"]
+    return [f["message"] for c in checks if c["name"] == "server" for f in c["findings"]]
 
 
 def test_a_server_that_is_away_is_told_by_the_command_that_needs_it(shared, tugcode, monkeypatch):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from tugtool import errors
+from tugtool import errors, state
 from tugtool.cli import output
 from tugtool.errors.server import RoleTooSmall
 from tugtool.server.routes import API
 from tugtool.server.work import Rendered, Service
-from tugtool.state import revisions, views
+from tugtool.state import views
 from tugtool.system import text
 from tugtool.workflow import review
 
@@ -37,18 +37,31 @@ def whoami(space: ServedWorkspace, _: Values) -> Mapping[str, object]:
 
 
 def plan_text(space: ServedWorkspace, values: Values) -> Mapping[str, object]:
-    """The text that was agreed."""
+    """The text that was agreed, or an earlier one."""
     plan = space.plan(_text(values, "plan"))
-    agreed, hash = revisions.agreed_text(space.store, plan)
-    return {"plan_path": plan, "plan_hash": hash, "text": agreed}
+    given = _text(values, "revision")
+    if given is not None and not (given.isascii() and given.isdecimal() and len(given) < 10):
+        raise errors.Usage("revision takes a number", command="plan text")
+    number = None if given is None else int(given)
+    agreed = state.agreed_texts(space.store, plan, number)
+    if number is None:
+        number = len(agreed["revisions"])
+        agreed = state.agreed_texts(space.store, plan, number)
+    (row,) = (each for each in agreed["revisions"] if each["revision"] == number)
+    return {"plan_path": plan, **row, "text": agreed["text"]}
+
+
+def plan_revisions(space: ServedWorkspace, values: Values) -> Mapping[str, object]:
+    """The agreed texts, without the texts themselves."""
+    return dict(state.agreed_texts(space.store, space.plan(_text(values, "plan"))))
 
 
 def artifact(space: ServedWorkspace, values: Values) -> Mapping[str, object]:
     """A note with its whole text."""
     plan, number = space.plan(_text(values, "plan")), _text(values, "id") or ""
-    for step in views.show(space.store, plan)["steps"]:
+    for step in views.show(space.store, plan, full=True)["steps"]:
         for each in step["artifacts"]:
-            if str(each["id"]) == number:
+            if str(each["artifact_id"]) == number:
                 return {"plan_path": plan, "step_anchor": step["anchor"], **each}
     raise errors.InvalidEntry(f"{plan} has no note {number[:20]}")
 
@@ -64,7 +77,8 @@ def git_commit(space: ServedWorkspace, values: Values) -> Mapping[str, object]:
 #: Path -> its function, and the fields that it takes.
 PATHS: dict[str, tuple[Answering, tuple[str, ...], str]] = {
     f"{API}whoami": (whoami, (), "the name and role of the token"),
-    f"{API}plan/text": (plan_text, ("plan",), "the agreed text of a plan"),
+    f"{API}plan/text": (plan_text, ("plan", "revision"), "an agreed text of a plan"),
+    f"{API}plan/revisions": (plan_revisions, ("plan",), "the agreed texts, as a list"),
     f"{API}artifact": (artifact, ("plan", "id"), "a note with its whole text"),
     f"{API}git/commit": (git_commit, ("hash",), "the change of a commit that the record names"),
 }

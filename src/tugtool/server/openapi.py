@@ -162,7 +162,12 @@ def _answer(route: Route, components: Json) -> Json:
 
 def _deck_operation(path: str, names: tuple[str, ...], summary: str) -> Json:
     parameters = [
-        {"name": name, "in": "query", "required": name != "plan", "schema": {"type": "string"}}
+        {
+            "name": name,
+            "in": "query",
+            "required": name in ("id", "hash"),
+            "schema": {"type": "string"},
+        }
         for name in names
     ]
     name = path.removeprefix(routes.API).replace("/", "_")

@@ -34,6 +34,7 @@ LOOPBACK = ("127.0.0.1", "::1")
 HEADER_BYTES = 16384
 MOST_CONNECTIONS = 1000
 STOP_SECONDS = 5
+_BACKLOG = 2048
 #: In `SO_PEERCRED`: process, user, group.
 _CREDENTIALS = struct.Struct("3i")
 
@@ -94,6 +95,8 @@ class Listening:
         try:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             made.bind((self.host, self.port))
+            # Who reads the address may connect at once.
+            made.listen(_BACKLOG)
         except OSError as error:
             made.close()
             raise PortTaken(f"{self.host}:{self.port}", by=files.reason(error)) from error
@@ -130,6 +133,7 @@ def _unix_socket(path: str) -> socket.socket:
         before = os.umask(0o177)
         try:
             made.bind(path)
+            made.listen(_BACKLOG)
         finally:
             os.umask(before)
     except OSError:
@@ -222,6 +226,14 @@ class Server:
         self.url = f"{'https' if listening.cert else 'http'}://{shown}:{port}/"
         #: Only for the person who started it, at this machine.
         self.token = self.tokens.make_for_this_start() if listening.is_local else None
+        self._write_note()
+
+    def _write_note(self) -> None:
+        """Tell other commands that this repository is served."""
+        facts = {**process.process(os.getpid()), "url": self.url}
+        facts |= {"socket": self.listening.unix or None}
+        facts |= {"started_at": clock.text(clock.system_milliseconds())}
+        files.replace(self.note, text.encode(facts).encode())
 
     def _port(self) -> int:
         name = self._sockets[0].getsockname()
@@ -249,10 +261,6 @@ class Server:
         app = make_app(service, self.terms, self.tokens)
         server = QuietServer(self._settings(app))
         server.tokens = self.tokens
-        facts = {**process.process(os.getpid()), "url": self.url}
-        facts |= {"socket": self.listening.unix or None}
-        facts |= {"started_at": clock.text(clock.system_milliseconds())}
-        files.replace(self.note, text.encode(facts).encode())
         try:
             server.run(self._sockets)
         finally:

@@ -1,4 +1,4 @@
-"""The served commands: the group, method and role of every command, and how a request becomes a Call.
+"""The served commands: group, method and role of each, and how a request becomes a Call.
 
 A request names the options of its command by their long names, with `_`, and the arguments by
 their own names. They become the words of a command line, which the parser of `cli` reads.
@@ -28,7 +28,8 @@ API = "/api/v1/"
 LOOK = (
     *("status", "list", "version", "config", "validate", "report", "transcript", "doctor"),
     *("plan show", "plan graph", "state show", "state ready", "state why", "state log"),
-    *("state stats", "state diff", "state review", "state export", "worktree list"),
+    *("state stats", "state diff", "state review", "state revisions", "state export"),
+    "worktree list",
     *("worktree salvage list", "worktree salvage show", "dash list", "dash show"),
 )
 #: Commands of a step's holder, for workers: POST.

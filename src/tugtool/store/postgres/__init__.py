@@ -67,8 +67,11 @@ select a.pid, a.application_name, a.client_hostname, a.client_addr::text,
 """
 _EXISTS = b"select to_regclass($1) is not null"
 
-#: Errors of a server that will be ready in a moment.
-_PASSING = ("the database system is", "too many clients", "connection slots", "terminating")
+#: Errors of a server, or of a pooler before it, that will be ready in a moment.
+_PASSING = (
+    *("the database system is", "too many clients", "connection slots", "terminating"),
+    *("server_login_retry", "pgbouncer", "no more connections", "query_wait_timeout"),
+)
 
 #: How often an operation that was overtaken is called again; each takes another lost connection.
 _MOST_CALLS = 5
@@ -272,7 +275,7 @@ def persistent(operation: Callable[P, T]) -> Callable[P, T]:
             try:
                 return operation(*words, **how)
             except QueryFailed as error:
-                if error.facts["postgres"] != translate.OVERTAKEN:
+                if error.facts.get("postgres") != translate.OVERTAKEN:
                     raise
         return operation(*words, **how)
 

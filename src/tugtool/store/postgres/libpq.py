@@ -41,7 +41,8 @@ _SQLSTATE = ord("C")
 _PRIMARY = ord("M")
 
 #: SQLSTATEs of a server that ends the connection: shutdown, crash, start-up, idle for too long.
-_ENDED = ("57P01", "57P02", "57P03", "57P05", "25P03", "25P04")
+#: Those that begin with 08 are a pooler's, which has lost the server.
+_ENDED = ("08", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04")
 
 _BOOL, _INTS, _FLOATS, _NUMERIC = 16, (20, 21, 23, 26), (700, 701), 1700
 
@@ -139,46 +140,46 @@ def _load() -> Any:
     raise LibraryMissing(said)
 
 
+#: The library's functions: what each returns, and what it takes.
 _POINTER, _TEXT, _NUMBER = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
-#: Function -> what it returns and takes, after the connection or the result.
-_FUNCTIONS: dict[str, tuple[Any, ...]] = {
-    "PQconnectStartParams": (_POINTER, _POINTER, _NUMBER),
-    "PQconnectPoll": (_NUMBER,),
-    "PQfreemem": (None,),
-    "PQstatus": (_NUMBER,),
-    "PQerrorMessage": (_TEXT,),
-    "PQfinish": (None,),
-    "PQsocket": (_NUMBER,),
-    "PQserverVersion": (_NUMBER,),
-    "PQbackendPID": (_NUMBER,),
-    "PQenterPipelineMode": (_NUMBER,),
-    "PQpipelineSync": (_NUMBER,),
-    "PQconsumeInput": (_NUMBER,),
-    "PQisBusy": (_NUMBER,),
-    "PQgetResult": (_POINTER,),
-    "PQresultStatus": (_NUMBER,),
-    "PQresultErrorField": (_TEXT, _NUMBER),
-    "PQclear": (None,),
-    "PQntuples": (_NUMBER,),
-    "PQnfields": (_NUMBER,),
-    "PQfname": (_TEXT, _NUMBER),
-    "PQftype": (ctypes.c_uint, _NUMBER),
-    "PQgetvalue": (_TEXT, _NUMBER, _NUMBER),
-    "PQgetisnull": (_NUMBER, _NUMBER, _NUMBER),
-    "PQcmdTuples": (_TEXT,),
-    "PQnotifies": (_POINTER,),
-    "PQsetNoticeReceiver": (_POINTER, _POINTER, _POINTER),
-    "PQsendQueryParams": (_NUMBER, _TEXT, _NUMBER, *(_POINTER,) * 4, _NUMBER),
-    "PQsendPrepare": (_NUMBER, _TEXT, _TEXT, _NUMBER, _POINTER),
-    "PQsendQueryPrepared": (_NUMBER, _TEXT, _NUMBER, *(_POINTER,) * 3, _NUMBER),
-}
+_FUNCTIONS: tuple[tuple[str, Any, tuple[Any, ...]], ...] = (
+    ("PQconnectStartParams", _POINTER, (_POINTER, _POINTER, _NUMBER)),
+    ("PQconnectPoll", _NUMBER, (_POINTER,)),
+    ("PQfreemem", None, (_POINTER,)),
+    ("PQstatus", _NUMBER, (_POINTER,)),
+    ("PQerrorMessage", _TEXT, (_POINTER,)),
+    ("PQfinish", None, (_POINTER,)),
+    ("PQsocket", _NUMBER, (_POINTER,)),
+    ("PQserverVersion", _NUMBER, (_POINTER,)),
+    ("PQbackendPID", _NUMBER, (_POINTER,)),
+    ("PQenterPipelineMode", _NUMBER, (_POINTER,)),
+    ("PQpipelineSync", _NUMBER, (_POINTER,)),
+    ("PQconsumeInput", _NUMBER, (_POINTER,)),
+    ("PQisBusy", _NUMBER, (_POINTER,)),
+    ("PQgetResult", _POINTER, (_POINTER,)),
+    ("PQresultStatus", _NUMBER, (_POINTER,)),
+    ("PQresultErrorField", _TEXT, (_POINTER, _NUMBER)),
+    ("PQclear", None, (_POINTER,)),
+    ("PQntuples", _NUMBER, (_POINTER,)),
+    ("PQnfields", _NUMBER, (_POINTER,)),
+    ("PQfname", _TEXT, (_POINTER, _NUMBER)),
+    ("PQftype", ctypes.c_uint, (_POINTER, _NUMBER)),
+    ("PQgetvalue", _TEXT, (_POINTER, _NUMBER, _NUMBER)),
+    ("PQgetisnull", _NUMBER, (_POINTER, _NUMBER, _NUMBER)),
+    ("PQcmdTuples", _TEXT, (_POINTER,)),
+    ("PQnotifies", _POINTER, (_POINTER,)),
+    ("PQsetNoticeReceiver", _POINTER, (_POINTER, _POINTER, _POINTER)),
+    ("PQsendQueryParams", _NUMBER, (_POINTER, _TEXT, _NUMBER, *[_POINTER] * 4, _NUMBER)),
+    ("PQsendPrepare", _NUMBER, (_POINTER, _TEXT, _TEXT, _NUMBER, _POINTER)),
+    ("PQsendQueryPrepared", _NUMBER, (_POINTER, _TEXT, _NUMBER, *[_POINTER] * 3, _NUMBER)),
+)
 
 
 def _typed(library: Any) -> Any:
     """Declare the types of the library's functions, and return it."""
-    for name, (returns, *takes) in _FUNCTIONS.items():
+    for name, returns, takes in _FUNCTIONS:
         function = getattr(library, name)
-        function.restype, function.argtypes = returns, (_POINTER, *takes)
+        function.restype, function.argtypes = returns, takes
     return library
 
 
@@ -423,7 +424,7 @@ class Connection:
         state = (pq.PQresultErrorField(result, _SQLSTATE) or b"").decode()
         words = pq.PQresultErrorField(result, _PRIMARY) or b"it was not carried out"
         message = words.decode("utf-8", "replace")
-        if state in _ENDED or (not state and pq.PQstatus(self._handle) != _CONNECTION_OK):
+        if state.startswith(_ENDED) or (not state and pq.PQstatus(self._handle) != _CONNECTION_OK):
             raise ConnectionLost(message)
         return StatementFailed(state, message)
 

@@ -56,7 +56,8 @@ _KEPT_SECONDS, _FORGETFUL = 24 * 3600, b"04"
 _NOTHING, _PERHAPS = "nothing was written", "it may have been written"
 
 #: Errors after which nothing is committed and another try may succeed.
-_AGAIN = ("40001", "40P01")
+#: The last is of a standby that has not yet taken over.
+_AGAIN = ("40001", "40P01", "25006")
 #: A prepared statement is not there, is there already, or has other columns since a migration.
 _UNPREPARED = ("26000", "42P05", "0A000")
 #: How many rows are sent before their answers are read.
@@ -94,6 +95,8 @@ class PostgresTransaction:
         self._answers: dict[Question, Outcome] = {}
         self._wrote = False
         self._failure: libpq.StatementFailed | None = None
+        #: The last refusal after which another try may succeed.
+        self._passing: libpq.StatementFailed | None = None
         self._cursors = 0
         self._token: tuple[bytes | None, bytes] = (None, b"")
 
@@ -270,6 +273,7 @@ class PostgresTransaction:
         """Raise our error for a failed statement."""
         direct = self._connection is not None and self._connection.is_direct
         if failure.state in _AGAIN or (direct and failure.state in _UNPREPARED):
+            self._passing = failure
             raise libpq.ConnectionLost(str(failure))
         if failure.state == "55P03" and opening:
             self._roll_back()
@@ -298,6 +302,8 @@ class PostgresTransaction:
             self._drop()
             yield
             if time.monotonic() + pause > deadline:
+                if self._passing is not None and outcome == _NOTHING:
+                    raise translate.refusal(self._store.address, self._passing)
                 raise translate.lost(self._store.address, outcome)
             time.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)

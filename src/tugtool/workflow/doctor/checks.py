@@ -55,6 +55,7 @@ CHECKS = (
     Check("runs", plans.runs, needs=_GIT),
     Check("log-merging", plans.log_merging, needs=_GIT),
     Check("database", record.opened),
+    Check("server", record.server),
     Check("lock", record.lock),
     Check("integrity", record.integrity, needs=_STATE),
     Check("references", record.references, needs=_STATE),

@@ -11,7 +11,7 @@ from tugtool.state import dashes, intents, plans, record
 from tugtool.store import NO_PLAN, file_store
 from tugtool.store.sqlite import health
 from tugtool.system.text import many
-from tugtool.workflow import commit, dash, merge, worktree
+from tugtool.workflow import commit, dash, merge, shared_record, worktree
 from tugtool.workflow.commit import intent
 from tugtool.workflow.commit.intent import CommitSite
 from tugtool.workflow.dash import Dash, rounds
@@ -59,9 +59,9 @@ def opened(subject: Subject) -> Iterator[DoctorFinding]:
 
 
 def lock(subject: Subject) -> Iterator[DoctorFinding]:
-    """Check that no process blocks all writers."""
+    """Check that no process blocks all writers, or on a server those of a plan."""
     if subject.is_shared:
-        # The server names who keeps a plan's lock to those who wait for it.
+        yield from _server_locks(subject)
         return
     path = os.path.join(os.path.dirname(subject.path), "state.lock")
     holder = health.holder(path, LOCK_SECONDS)
@@ -70,6 +70,41 @@ def lock(subject: Subject) -> Iterator[DoctorFinding]:
         words = holder.replace(",", " ").split()
         number = next((word for word in words if word.isdecimal()), "")
         yield warning(said, hint=f"ps -p {number} -o pid,stat,command" if number else "ps -e")
+
+
+def _server_locks(subject: Subject) -> Iterator[DoctorFinding]:
+    from tugtool.store.postgres import health as server_health
+
+    store = shared_record.shared(subject.store)
+    for plan, holder in server_health.kept_locks(store, LOCK_SECONDS) if store else ():
+        what = plan or "what belongs to no plan"
+        said = f"{what} is locked by {holder} for over {LOCK_SECONDS} s; writers wait"
+        yield warning(said, hint="tugcode log --limit 5")
+
+
+def server(subject: Subject) -> Iterator[DoctorFinding]:
+    """Check what a server lets this role do, its clock, and its standbys."""
+    store = shared_record.shared(subject.live)
+    if store is None:
+        return
+    from tugtool.store.postgres import health as server_health
+
+    where = store.address.shown
+    if server_health.is_standby(store):
+        said = f"{where} is a standby and takes no changes"
+        yield error(said, hint="tugcode config")
+        return
+    missing = server_health.missing_rights(store)
+    if missing:
+        yield error(f"the role of {where} lacks {listing(missing)}", hint="tugcode config")
+    ahead = server_health.clock_ahead(store)
+    if abs(ahead) > server_health.CLOCK_SECONDS:
+        how = f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} this machine's"
+        said = f"the server's clock is {how}; leases use the server's, times that people read too"
+        yield warning(said, hint="date -u")
+    for name, size in server_health.standbys_behind(store):
+        said = f"the standby {name} lacks {size >> 20} MB that are committed"
+        yield warning(f"{said}: they would be lost if it took over now", hint="tugcode config")
 
 
 def integrity(subject: Subject) -> Iterator[DoctorFinding]:
