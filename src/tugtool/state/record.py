@@ -423,17 +423,21 @@ def progress(tx: Transaction, anchor: str) -> None:
 def _dependents(tx: Transaction, step: Row, *, by: int) -> tuple[list[str], int]:
     """Change the counts of dependents. Return the substeps among them, and the ready steps."""
     home = step["parent_anchor"] or step["anchor"]
-    substeps, ready = [], 0
+    rows = tx.all(sql.DEPENDENTS, anchor=step["anchor"])
+    substeps = [row["anchor"] for row in rows if row["parent_anchor"] is not None]
+    together = not substeps and step["parent_anchor"] is None
+    if rows and together:
+        tx.later(sql.SHIFT_DEPENDENTS, anchor=step["anchor"], by=by)
+    ready = 0
     open_deps: dict[str, int] = {}
-    for row in tx.all(sql.DEPENDENTS, anchor=step["anchor"]):
+    for row in rows:
         top = row["top"]
-        if row["parent_anchor"] is not None:
-            substeps.append(row["anchor"])
         if top == home:
             continue  # inside one step no claim is waited for
         # Several substeps of one step may wait for the same one.
         open_deps[top] = open_deps.get(top, row["open_deps"]) + by
-        tx.later(sql.SHIFT_OPEN_DEPS, anchor=top, by=by)
+        if not together:
+            tx.later(sql.SHIFT_OPEN_DEPS, anchor=top, by=by)
         if row["parked_at"] is None and row["status"] == "pending":
             ready += _turned(open_deps[top], by)
     return substeps, ready
