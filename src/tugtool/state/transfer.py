@@ -7,7 +7,7 @@ import posixpath
 from tugtool.errors.state import BadImport, NewerDatabase, PlansRecorded, QueryFailed
 from tugtool.state import dashes as state_dashes
 from tugtool.state import plans
-from tugtool.state.upkeep import FORMAT, FORMAT_VERSION
+from tugtool.state.upkeep import FORMAT, FORMAT_VERSION, new_epoch
 from tugtool.store import NO_PLAN, schema, sql
 from tugtool.store.sql import git as sql_git
 from tugtool.store.sql import records as sql_records
@@ -141,6 +141,7 @@ def _take(
                     problem = f"has a row of {table} that cannot be: {error.message}"
                     raise BadImport(name, problem, line=line) from error
                 raise
+        new_epoch(tx)
         return [plan for plan in plans if _settle(tx, plan, name)]
 
 

@@ -238,6 +238,9 @@ select p.plan_path
 """
 
 
+# Event numbers that a program has read before mean nothing any more.
+NEW_EPOCH = "update epoch set epoch = :epoch"
+
 # -- plans -----------------------------------------------------------------------------
 
 AGREED_TEXT = "select plan_text from plans where plan_path = :plan"
