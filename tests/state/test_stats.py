@@ -14,7 +14,6 @@ from support.state_walk import COUNTED, OPERATIONS, OWNERS, Walk
 from tugtool import state
 from tugtool.cli.draw import tables
 from tugtool.state import history, record
-from tugtool.store import open_store
 
 WALKS = st.lists(
     st.tuples(
@@ -321,7 +320,7 @@ def test_a_step_with_much_to_say_says_it_below(desk, monkeypatch):
     for kind in ("recovery", "escalation"):
         for _ in range(12):
             desk.ok("artifact", "work", "step-1", "--kind", kind, "--summary", "x")
-    store = open_store(desk.url)
+    store = desk.opened()
     with store.write(KEY) as tx:
         tx.run("update attempts set tokens = 123456789, cost_microdollars = 1234567")
     store.close()

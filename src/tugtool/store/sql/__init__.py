@@ -17,14 +17,13 @@ _claimable = "open_deps = 0 and parked_at is null"
 _unfinished_substeps = (
     "where plan_path = :plan and parent_anchor = :anchor and status <> 'completed'"
 )
-# Two searches: with `or`, SQLite reads every step of the plan. As a table beside the rows to be
-# changed, not after `in`: PostgreSQL, if it is told the plan of those, reads every step of a plan
-# that it takes for a small one.
-_family = f"""
-         select plan_path as of_plan, anchor as member from steps {this_step}
-          union all
-         select plan_path, anchor from steps where plan_path = :plan and parent_anchor = :anchor"""
-_in_family = "steps.plan_path = family.of_plan and steps.anchor = family.member"
+# Two searches: with `or`, SQLite reads every step of the plan; with `in`, PostgreSQL may.
+_of_family = f"""
+  from (select plan_path as of_plan, anchor as member from steps {this_step}
+         union all
+        select plan_path, anchor from steps where plan_path = :plan and parent_anchor = :anchor
+       ) as family
+ where steps.plan_path = family.of_plan and steps.anchor = family.member"""
 
 # -- plans -----------------------------------------------------------------------------
 
@@ -181,9 +180,7 @@ update steps
 
 RENEW = f"""
 update steps
-   set lease_expires_at = :until, heartbeat_at = :now
-  from ({_family}) as family
- where {_in_family} and claimed_by is not null
+   set lease_expires_at = :until, heartbeat_at = :now {_of_family} and claimed_by is not null
 """
 
 FREE_STEP = f"""
@@ -225,9 +222,7 @@ update steps
 REOPEN_STEPS = f"""
 update steps
    set status = 'pending', started_at = null, completed_at = null, completed_by = null,
-       commit_hash = null, complete_reason = null, claims_without_progress = 0
-  from ({_family}) as family
- where {_in_family}
+       commit_hash = null, complete_reason = null, claims_without_progress = 0 {_of_family}
 """
 
 PROGRESS = f"""
