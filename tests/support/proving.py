@@ -14,6 +14,10 @@ from collections.abc import Callable, Iterable, Iterator
 import hypothesis
 import pytest
 
+from support import engines
+
+#: A server takes longer for an example: of so many that a file gets, it gets one.
+SHARE_ON_SERVER, FEWEST_EXAMPLES = 8, 3
 MINUTES = float(os.environ.get("TUG_MINUTES") or 0)
 _SECONDS = pytest.StashKey[float]()
 _PROPERTY = "proof"
@@ -50,6 +54,15 @@ class Spell:
 
     def examine(self, property: Callable[[], None], short: int) -> None:
         """Try a property of hypothesis on so many examples, and on as many again for each seed."""
+        if engines.current() == "postgres":
+            short = max(FEWEST_EXAMPLES, short // SHARE_ON_SERVER)
+        # Not by the decorator, which refuses a property that has settings: two engines try it.
+        property._hypothesis_internal_use_settings = hypothesis.settings(
+            max_examples=short,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(hypothesis.HealthCheck),
+        )
         for seed in self.seeds():
             hypothesis.seed(seed)(property)()
         self.tell(f"{self.rounds * short} examples")
@@ -71,25 +84,17 @@ class Spell:
 def examined(short: int, share: float = 1) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a proof of a property of hypothesis: on top of `@given(...)`."""
 
-    calm = list(hypothesis.HealthCheck)
-    # Once: a property may be tried by several tests, and takes its settings only once.
-    how = hypothesis.settings(
-        max_examples=short, deadline=None, database=None, suppress_health_check=calm
-    )
-
     def proof_of(given: Callable[..., None]) -> Callable[..., None]:
-        settled = how(given)
-
         @pytest.mark.proof(share=share)
         def proof(spell: Spell) -> None:
-            spell.examine(settled, short)
+            spell.examine(given, short)
 
         proof.__name__, proof.__doc__, proof.__module__ = (
             given.__name__,
             given.__doc__,
             given.__module__,
         )
-        proof.property = settled
+        proof.property = given
         return proof
 
     return proof_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tugtool.errors.state import QueryFailed
 from tugtool.state import record
 from tugtool.state.checklists import KINDS, STATUSES
 from tugtool.store import sql
@@ -75,6 +76,13 @@ class Reader:
 
     def page(self, store: Store) -> list[StateLogEvent]:
         """Return the next events; empty if there are none yet."""
+        try:
+            return self._page(store)
+        except QueryFailed:
+            # A lost connection, and a commit meanwhile: a follower goes on with a new look.
+            return self._page(store)
+
+    def _page(self, store: Store) -> list[StateLogEvent]:
         with store.read(self.plan) as tx:
             return self.read(tx, most=PAGE)
 
@@ -87,7 +95,7 @@ class Reader:
         last = rows[-1] if len(rows) == most else tx.first(sql_views.NEWEST_EVENT)
         if last is not None:
             self._mark = last["seq"], last["at"], last["kind"]
-        return list(_events(rows))
+        return list(decoded(rows))
 
     def _wanted(self) -> dict[str, object]:
         return {"anchor": self.step, "since": self.since or ""}
@@ -119,7 +127,8 @@ class Reader:
         return int(tx.value(sql_views.LAST_UNTIL, at=at) or 0) if self.went_back else seq
 
 
-def _events(rows: Iterable[Row]) -> Iterable[Any]:
+def decoded(rows: Iterable[Row]) -> Iterable[Any]:
+    """Yield rows of the log as answers have them."""
     import json
 
     names = "seq at plan_path step_anchor kind actor attempt"

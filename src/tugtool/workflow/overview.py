@@ -17,6 +17,8 @@ from tugtool.errors import (
 from tugtool.errors.state import move_command
 from tugtool.git import command as git
 from tugtool.plan import catalog
+from tugtool.state import record
+from tugtool.store.owners import on_other_machine
 from tugtool.workflow import plans, records, transcripts
 from tugtool.workflow.workspace import plan_copy
 
@@ -362,16 +364,11 @@ class Viewer:
     """Reads one plan or all plans, again and again."""
 
     def __init__(
-        self,
-        space: Workspace,
-        plan: str | None = None,
-        *,
-        step: str = "",
-        archived: bool = False,
-        full: bool = False,
+        self, space: Workspace, plan: str | None = None, *, archived: bool = False, **how: Any
     ) -> None:
         self.space, self.plan, self.archived = space, plan, archived
-        self._how: dict[str, Any] = {"archived": archived, "step": step, "full": full}
+        #: The options of `state.show`.
+        self._how: dict[str, Any] = {"archived": archived, **how}
         #: File -> its signature and hash: an unchanged file is not read again.
         self._hashes: dict[str, tuple[str, str | None]] = {}
 
@@ -380,7 +377,10 @@ class Viewer:
         store = self.space.store
         if self.plan is None and not store.exists():
             return Snapshot({"plans": []}, {})
-        data = state.show(store, self.plan, **self._how)
+        return self.completed(state.show(store, self.plan, **self._how))
+
+    def completed(self, data: Data) -> Snapshot:
+        """Add what only files and git know to the answer of `state.show`."""
         seen = Snapshot(data, {})
         for plan in seen.plans:
             _mark_stale(plan)
@@ -433,7 +433,7 @@ def _mark_stale(plan: StateShowPlan) -> None:
         top = tops[anchor]
         home = top["claimed_by"] or top["completed_by"] or evidence["worktree"]
         if home not in commits:
-            commits[home] = refs.head_commit(home)
+            commits[home] = None if on_other_machine(home) else refs.head_commit(home)
         evidence["worktree_commit"] = commits[home]
         if commits[home] is not None:  # Evidence for the step's own commit stays valid.
             evidence["stale"] = evidence["commit"] not in (commits[home], top["commit_hash"] or "")
@@ -441,8 +441,6 @@ def _mark_stale(plan: StateShowPlan) -> None:
 
 def why(space: Workspace, plan: str, anchor: str) -> StateWhy:
     """Explain the situation of a step, and name the commands that free it."""
-    from tugtool.state import record
-
     found = _hash_now(space, plan)
     drifted = found != record.require_plan(space.store, plan)["plan_hash"]
     most = space.settings.number("state.max_attempts")

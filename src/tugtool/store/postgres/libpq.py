@@ -140,46 +140,46 @@ def _load() -> Any:
     raise LibraryMissing(said)
 
 
-#: The library's functions: what each returns, and what it takes.
 _POINTER, _TEXT, _NUMBER = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
-_FUNCTIONS: tuple[tuple[str, Any, tuple[Any, ...]], ...] = (
-    ("PQconnectStartParams", _POINTER, (_POINTER, _POINTER, _NUMBER)),
-    ("PQconnectPoll", _NUMBER, (_POINTER,)),
-    ("PQfreemem", None, (_POINTER,)),
-    ("PQstatus", _NUMBER, (_POINTER,)),
-    ("PQerrorMessage", _TEXT, (_POINTER,)),
-    ("PQfinish", None, (_POINTER,)),
-    ("PQsocket", _NUMBER, (_POINTER,)),
-    ("PQserverVersion", _NUMBER, (_POINTER,)),
-    ("PQbackendPID", _NUMBER, (_POINTER,)),
-    ("PQenterPipelineMode", _NUMBER, (_POINTER,)),
-    ("PQpipelineSync", _NUMBER, (_POINTER,)),
-    ("PQconsumeInput", _NUMBER, (_POINTER,)),
-    ("PQisBusy", _NUMBER, (_POINTER,)),
-    ("PQgetResult", _POINTER, (_POINTER,)),
-    ("PQresultStatus", _NUMBER, (_POINTER,)),
-    ("PQresultErrorField", _TEXT, (_POINTER, _NUMBER)),
-    ("PQclear", None, (_POINTER,)),
-    ("PQntuples", _NUMBER, (_POINTER,)),
-    ("PQnfields", _NUMBER, (_POINTER,)),
-    ("PQfname", _TEXT, (_POINTER, _NUMBER)),
-    ("PQftype", ctypes.c_uint, (_POINTER, _NUMBER)),
-    ("PQgetvalue", _TEXT, (_POINTER, _NUMBER, _NUMBER)),
-    ("PQgetisnull", _NUMBER, (_POINTER, _NUMBER, _NUMBER)),
-    ("PQcmdTuples", _TEXT, (_POINTER,)),
-    ("PQnotifies", _POINTER, (_POINTER,)),
-    ("PQsetNoticeReceiver", _POINTER, (_POINTER, _POINTER, _POINTER)),
-    ("PQsendQueryParams", _NUMBER, (_POINTER, _TEXT, _NUMBER, *[_POINTER] * 4, _NUMBER)),
-    ("PQsendPrepare", _NUMBER, (_POINTER, _TEXT, _TEXT, _NUMBER, _POINTER)),
-    ("PQsendQueryPrepared", _NUMBER, (_POINTER, _TEXT, _NUMBER, *[_POINTER] * 3, _NUMBER)),
-)
+#: Function -> what it returns and takes, after the connection or the result.
+_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "PQconnectStartParams": (_POINTER, _POINTER, _NUMBER),
+    "PQconnectPoll": (_NUMBER,),
+    "PQfreemem": (None,),
+    "PQstatus": (_NUMBER,),
+    "PQerrorMessage": (_TEXT,),
+    "PQfinish": (None,),
+    "PQsocket": (_NUMBER,),
+    "PQserverVersion": (_NUMBER,),
+    "PQbackendPID": (_NUMBER,),
+    "PQenterPipelineMode": (_NUMBER,),
+    "PQpipelineSync": (_NUMBER,),
+    "PQconsumeInput": (_NUMBER,),
+    "PQisBusy": (_NUMBER,),
+    "PQgetResult": (_POINTER,),
+    "PQresultStatus": (_NUMBER,),
+    "PQresultErrorField": (_TEXT, _NUMBER),
+    "PQclear": (None,),
+    "PQntuples": (_NUMBER,),
+    "PQnfields": (_NUMBER,),
+    "PQfname": (_TEXT, _NUMBER),
+    "PQftype": (ctypes.c_uint, _NUMBER),
+    "PQgetvalue": (_TEXT, _NUMBER, _NUMBER),
+    "PQgetisnull": (_NUMBER, _NUMBER, _NUMBER),
+    "PQcmdTuples": (_TEXT,),
+    "PQnotifies": (_POINTER,),
+    "PQsetNoticeReceiver": (_POINTER, _POINTER, _POINTER),
+    "PQsendQueryParams": (_NUMBER, _TEXT, _NUMBER, *(_POINTER,) * 4, _NUMBER),
+    "PQsendPrepare": (_NUMBER, _TEXT, _TEXT, _NUMBER, _POINTER),
+    "PQsendQueryPrepared": (_NUMBER, _TEXT, _NUMBER, *(_POINTER,) * 3, _NUMBER),
+}
 
 
 def _typed(library: Any) -> Any:
     """Declare the types of the library's functions, and return it."""
-    for name, returns, takes in _FUNCTIONS:
+    for name, (returns, *takes) in _FUNCTIONS.items():
         function = getattr(library, name)
-        function.restype, function.argtypes = returns, takes
+        function.restype, function.argtypes = returns, (_POINTER, *takes)
     return library
 
 
@@ -328,7 +328,9 @@ class Connection:
 
     def _prepared(self, statement: bytes) -> bytes | None:
         """Have a statement prepared that is sent for the second time; return its name."""
-        if not self.is_direct or len(self._names) > _MOST_PREPARED:
+        # The next cursor of the same name has other columns.
+        is_cursor = statement.startswith(b"fetch")
+        if is_cursor or not self.is_direct or len(self._names) > _MOST_PREPARED:
             return None
         if statement not in self._names:
             self._names[statement] = None

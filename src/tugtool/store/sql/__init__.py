@@ -131,7 +131,7 @@ select * from ({_to_claim} and status = 'pending' order by step_index limit 1) a
 
 # Only claims that name a process: few, however many are held.
 HOLDERS = """
-select step_anchor, host, boot, pid_namespace, holder_pid, holder_start
+select step_anchor, worktree, host, boot, pid_namespace, holder_pid, holder_start
   from attempts
  where plan_path = :plan and holder_pid is not null and ended_at is null
 """

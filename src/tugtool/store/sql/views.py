@@ -22,7 +22,7 @@ select plan_path, anchor, title, status, claimed_by, claimed_at, lease_expires_a
 """
 
 EVERY_HOLDER = """
-select plan_path, step_anchor, host, boot, pid_namespace, holder_pid, holder_start
+select plan_path, step_anchor, worktree, host, boot, pid_namespace, holder_pid, holder_start
   from attempts
  where holder_pid is not null and ended_at is null
 """
@@ -127,6 +127,8 @@ select seq
 """
 
 ALL_TAIL = "select seq from events where at >= :since order by seq desc limit 1 offset :skip"
+
+EPOCH = "select epoch from epoch"
 
 NEWEST_EVENT = "select seq, at, kind from events order by seq desc limit 1"
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tugtool.errors.state import DatabaseError
     from tugtool.store import Rescue
     from tugtool.store.sqlite.file import Connection, Cursor, Events
+    from tugtool.store.sqlite.group import SqliteGroup
     from tugtool.store.sqlite.restore import FileRescue
 
 
@@ -26,7 +27,7 @@ class SqliteTransaction:
     """One transaction; see `tugtool.store.Transaction`."""
 
     def __init__(
-        self, store: SqliteStore, plan: str, *, writing: bool = False, urgent: bool = False
+        self, store: Any, plan: str, *, writing: bool = False, urgent: bool = False
     ) -> None:
         self._store = store
         #: The default plan of statements.
@@ -184,12 +185,14 @@ class SqliteStore:
         self.backup = copies and os.path.join(copies, "backup.db")
         self.mark = copies and os.path.join(copies, "mark")
         self._kept_mark = file.Mark(self.mark)
+        self.connect_file: Callable[..., Connection] = file.opened
         self._lock = lock.beside(path, busy_seconds=self._busy_seconds)
         self._writer: Connection | None = None
         self._reader: Connection | None = None
         self._identity: tuple[int, int] | None = None
         self._version: int | None = None
         self._commits = 0
+        self.grouped: SqliteGroup | None = None
 
     def exists(self) -> bool:
         """Return whether there is a database; an empty file is not one, a lost one is refused."""
@@ -230,11 +233,17 @@ class SqliteStore:
 
     def write(self, plan: str, *_: str, urgent: bool = False) -> SqliteTransaction:
         """Begin a transaction that may change the plans; SQLite locks all plans alike."""
-        return SqliteTransaction(self, plan, writing=True, urgent=urgent)
+        return SqliteTransaction(self.grouped or self, plan, writing=True, urgent=urgent)
 
     def read(self, plan: str | None = None) -> SqliteTransaction:
         """Begin a transaction that changes nothing and waits for no other."""
-        return SqliteTransaction(self, plan or NO_PLAN)
+        return SqliteTransaction(self.grouped or self, plan or NO_PLAN)
+
+    def group(self) -> SqliteGroup:
+        """Begin a group: transactions within it are committed together, at its end."""
+        from tugtool.store.sqlite.group import SqliteGroup
+
+        return SqliteGroup(self)
 
     def wait_for_change(self, seconds: float) -> bool:
         """Wait for another process's commit, at most so long. Return whether one came."""
@@ -365,7 +374,7 @@ class SqliteStore:
 
     def _opened(self, mode: str) -> Connection:
         before = lock.identity(self.path)
-        connection = file.opened(self.path, mode, busy_seconds=self._busy_seconds)
+        connection = self.connect_file(self.path, mode, busy_seconds=self._busy_seconds)
         try:
             self._check(connection, mode)
         except BaseException:

@@ -1,0 +1,279 @@
+"""The hub: one tail for all watchers, and for each watcher a queue that is bounded.
+
+All of it but the tail runs in the server's loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import NamedTuple
+
+from tugtool import __version__
+from tugtool.errors import TugError
+from tugtool.errors.server import RoleTooSmall, TooMany
+from tugtool.server.topics import MOST_EVENTS, Look, Tail, Update
+from tugtool.server.watcher import PING_SECONDS, TopicView, Watcher, message, now
+from tugtool.system import clock, text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from tugtool.server.tokens import Caller
+    from tugtool.workflow.workspace import Workspace
+
+
+PROTOCOL = 1
+#: The events that are kept, in bytes.
+_RING_BYTES = 8 << 20
+#: Events a second above which signs of life are left out, and above which all are.
+_MANY, _TOO_MANY = 200, 1000
+#: A topic without watchers is kept for so long: its watcher may come back.
+_LINGER_SECONDS = 60.0
+_MOST_TOPICS = 64
+KINDS = ("overview", "review", "plan", "events")
+
+
+class Since(NamedTuple):
+    """Where a watcher stopped: an epoch and the number of an event."""
+
+    epoch: str
+    seq: int
+
+
+class Hub:
+    """The watchers of one server, and what they watch."""
+
+    def __init__(
+        self, base: Workspace, *, most: int = 500, most_each: int = 50, tail: type[Tail] = Tail
+    ) -> None:
+        self._most, self._most_each = most, most_each
+        self._loop = asyncio.get_running_loop()
+        self.watchers: set[Watcher] = set()
+        self.views: dict[str, TopicView] = {}
+        self.epoch, self.seq = "", 0
+        #: Number, plan and text of the last events.
+        self._ring: deque[tuple[int, str, str]] = deque()
+        self._ring_bytes = 0
+        self._first = asyncio.Event()
+        self._looked_at = clock.ticks()
+        self._tail = tail(base, self._hand_over)
+
+    def _hand_over(self, look: Look) -> None:
+        self._loop.call_soon_threadsafe(self._take, look)
+
+    # -- watchers ----------------------------------------------------------------------
+
+    async def join(self, caller: Caller, topics: Iterable[str], since: Since | None) -> Watcher:
+        """Return a new watcher of these topics, after the first look at the record."""
+        own = sum(each.caller.name == caller.name for each in self.watchers)
+        if len(self.watchers) >= self._most or own >= self._most_each:
+            raise TooMany("too many streams are open", retry_seconds=10)
+        watcher = Watcher(self, caller)
+        self.watchers.add(watcher)
+        try:
+            for topic in topics:
+                refuse_topic(caller, topic)
+            self._wake()
+            await self._first.wait()
+            watcher.push(self._hello(caller))
+            for topic in topics:
+                self.watch(watcher, topic, since)
+        except BaseException:
+            self.leave(watcher)
+            raise
+        return watcher
+
+    def leave(self, watcher: Watcher) -> None:
+        """Forget a watcher."""
+        self.watchers.discard(watcher)
+        self._wake()
+
+    def watch(self, watcher: Watcher, topic: str, since: Since | None = None) -> None:
+        """Add a topic, from where the watcher stopped if that is known, or else from now on."""
+        refuse_topic(watcher.caller, topic)
+        watcher.topics[topic] = -1
+        if topic.partition(":")[0] == "events":
+            self._resume_events(watcher, topic, since)
+            return
+        view = self.views.setdefault(topic, TopicView())
+        self._wake()
+        if view.data is None:
+            watcher.expect(topic)
+            return
+        reason = self._gap(since, view.reaches)
+        if since is None or reason:
+            watcher.push_snapshot(topic, reason)
+            return
+        # Those of the last event too: the watcher may have got only some of its messages.
+        watcher.topics[topic] = 0
+        for seq, version, said in view.changes:
+            if seq >= since.seq:
+                watcher.add(said, topic, version)
+
+    def unwatch(self, watcher: Watcher, topic: str) -> None:
+        """Take a topic away."""
+        watcher.drop(topic)
+        self._wake()
+
+    def _gap(self, since: Since | None, reaches: int) -> str:
+        """Return why a watcher cannot go on where it stopped; empty if it can."""
+        if since is None:
+            return ""
+        if since.epoch != self.epoch:
+            return "restored"
+        return "" if reaches <= since.seq <= self.seq else "behind"
+
+    def _resume_events(self, watcher: Watcher, topic: str, since: Since | None) -> None:
+        watcher.topics[topic] = 0
+        reaches = self._ring[0][0] - 1 if self._ring else self.seq
+        reason = self._gap(since, reaches)
+        if reason:
+            watcher.push_snapshot(topic, reason)
+        elif since is not None:
+            missed = [each for each in self._ring if each[0] > since.seq]
+            said = self._events(topic, missed, 0)
+            if said:
+                watcher.add(said)
+
+    def _wake(self) -> None:
+        """Tell the tail what to render; without watchers it sleeps."""
+        ticks = clock.ticks()
+        watched = {topic for each in self.watchers for topic in each.topics}
+        for topic, view in [*self.views.items()]:
+            view.left_at = None if topic in watched else view.left_at or ticks
+            late = view.left_at is not None and ticks - view.left_at > _LINGER_SECONDS
+            if late or (view.left_at is not None and len(self.views) > _MOST_TOPICS):
+                del self.views[topic]
+        self._tail.wanted = frozenset(self.views)
+        if self.watchers:
+            self._tail.awake.set()
+        else:
+            self._tail.awake.clear()
+
+    def _hello(self, caller: Caller) -> str:
+        about = {"epoch": self.epoch, "seq": self.seq, "at": now()}
+        who = {"name": caller.name, "role": caller.role, "ping_seconds": PING_SECONDS}
+        return message("hello", protocol=PROTOCOL, server=__version__, **about, **who)
+
+    # -- what the tail found -----------------------------------------------------------
+
+    def _take(self, look: Look) -> None:
+        """Send on what is new: first events, then changes, so that no change can be missed."""
+        ticks = clock.ticks()
+        seconds, self._looked_at = max(ticks - self._looked_at, 0.001), ticks
+        replaced = self._first.is_set() and look.epoch != self.epoch
+        self.epoch, self.seq = look.epoch, look.seq
+        if look.fresh:
+            self._ring.clear()
+            self._ring_bytes = 0
+        new = [(e["seq"], str(e["plan_path"]), text.encode(e)) for e in look.events]
+        self._remember(new)
+        again = "restored" if replaced else "behind" if look.fresh and self._first.is_set() else ""
+        if again:
+            self._begin_again(again)
+        elif new and not look.fresh:
+            self._send_events(look, new, len(new) / seconds)
+        for update in look.updates:
+            self._change(update, look.seq, again)
+        for topic, error in look.refused.items():
+            self._refuse(topic, error)
+        self._first.set()
+
+    def _remember(self, new: list[tuple[int, str, str]]) -> None:
+        self._ring.extend(new)
+        self._ring_bytes += sum(len(each[2]) for each in new)
+        while len(self._ring) > MOST_EVENTS or self._ring_bytes > _RING_BYTES:
+            self._ring_bytes -= len(self._ring.popleft()[2])
+
+    def _begin_again(self, reason: str) -> None:
+        for watcher in self.watchers:
+            if reason == "restored":
+                watcher.push(self._hello(watcher.caller))
+            for topic in watcher.topics:
+                if topic.partition(":")[0] == "events":
+                    watcher.push_snapshot(topic, reason)
+
+    def _send_events(self, look: Look, new: list[tuple[int, str, str]], rate: float) -> None:
+        topics = {topic for each in self.watchers for topic in each.topics}
+        behind = rate > _TOO_MANY and len(new) > _MANY
+        few = collapsed(look.events, new) if rate > _MANY and len(new) > 10 else new
+        kept = {*few}
+        for topic in topics:
+            if topic.partition(":")[0] != "events":
+                continue
+            watchers = [each for each in self.watchers if topic in each.topics]
+            plan = topic.partition(":")[2]
+            left = sum(not plan or each[1] == plan for each in new if each not in kept)
+            said = "" if behind else self._events(topic, few, left)
+            for watcher in watchers:
+                if behind:
+                    watcher.push_snapshot(topic, "behind")
+                elif said:
+                    watcher.push(said)
+
+    def _events(self, topic: str, events: list[tuple[int, str, str]], collapsed: int) -> str:
+        """Return the message with those events that are of the topic; empty if there are none."""
+        plan = topic.partition(":")[2]
+        texts = [each[2] for each in events if not plan or each[1] == plan]
+        if not texts and not collapsed:
+            return ""
+        head = message("events", topic=topic, seq=self.seq, collapsed=collapsed)
+        return f'{head[:-1]}, "events": [{", ".join(texts)}]}}'
+
+    def _change(self, update: Update, seq: int, again: str) -> None:
+        topic = update.topic
+        view = self.views.get(topic)
+        if view is None:
+            return
+        is_first = view.data is None
+        said = view.replace(topic, update, seq)
+        reason = "" if is_first else again or update.reason
+        for watcher in self.watchers:
+            if topic not in watcher.topics:
+                continue
+            if said is None:
+                watcher.push_snapshot(topic, reason)
+            else:
+                watcher.push(said, topic, view.version)
+
+    def _refuse(self, topic: str, error: TugError) -> None:
+        self.views.pop(topic, None)
+        said = message("refused", topic=topic, code=error.code, message=str(error))
+        for watcher in self.watchers:
+            if watcher.drop(topic):
+                watcher.push(said)
+        self._wake()
+
+    def close(self, reason: str = "the server stops") -> None:
+        """Tell all watchers to come back later."""
+        for watcher in self.watchers:
+            watcher.end(1012, reason)
+
+    def end(self) -> None:
+        """End the tail."""
+        self._tail.close()
+
+
+def collapsed(events: list[Any], new: list[tuple[int, str, str]]) -> list[tuple[int, str, str]]:
+    """Leave out signs of life, and all but the last update of each step."""
+    last = {(e["plan_path"], e["step_anchor"]): e["seq"] for e in events if e["kind"] == "update"}
+    small = ("heartbeat", "update")
+    kept = {e["seq"] for e in events if e["kind"] not in small} | {*last.values()}
+    return [each for each in new if each[0] in kept]
+
+
+def refuse_topic(caller: Caller, topic: str) -> None:
+    """Refuse a topic that does not exist, or that the token is not for."""
+    from tugtool import errors
+
+    kind, separator, plan = topic.partition(":")
+    whole = kind in ("overview", "review") and not separator
+    if kind not in KINDS or not (whole or kind == "events" or plan) or (separator and not plan):
+        known = "overview, review, plan:KEY, events and events:KEY"
+        raise errors.Usage(f"{topic[:100]} is not a topic; there are {known}")
+    if caller.plan is not None and plan != caller.plan:
+        role = f"{caller.role} of {caller.plan}"
+        raise RoleTooSmall(f"the topic {topic}", role=role, needs="another token")
