@@ -133,7 +133,7 @@ PUBLISHED = {
         why="The faster the disk and the freer the machine, the less one plan has to wait.",
     ),
     "postgres-trips": Published(
-        "PostgreSQL: round trips of a claim or a completion, the worst", *(2, 3)
+        "PostgreSQL: round trips of a claim or a completion, the worst", *(3, 3)
     ),
     "postgres-growth": Published(
         "PostgreSQL: a claim at 10,000 steps / at 100 steps, CPU", *(1.2, 2.0, " x")

@@ -835,6 +835,12 @@ def test_waiting_ends_with_the_next_commit_of_anybody(pg):
     watcher.close()
 
 
+def test_a_watcher_looks_again_until_its_time_is_over(pg):
+    assert not pg.store.wait_for_change(0)
+    pg.store._listener._look_seconds = 0.01
+    assert not pg.store.wait_for_change(0.05)
+
+
 def test_what_a_pooler_swallows_is_found_by_looking(pg, monkeypatch):
     monkeypatch.setattr(libpq.Connection, "_noticed", lambda self: [])
     monkeypatch.setattr("tugtool.store.postgres.listen.LOOK_SECONDS", 0.01)

@@ -358,7 +358,7 @@ def _apply(
         kept = reason if closed else None
         if same and kept in (None, item["reason"]):
             continue
-        tx.run(
+        tx.later(
             sql.SET_ITEM,
             anchor=key[0],
             kind=key[1],
@@ -400,7 +400,7 @@ def settle_substeps(tx: Transaction, row: Row, owner: str) -> None:
 def revive(tx: Transaction, substep: Row, *, actor: str) -> None:
     """Reopen a completed substep with an open item; it is held like its step."""
     anchor, top = substep["anchor"], record.step_row(tx, substep["parent_anchor"])
-    tx.run(sql.REVIVE_SUBSTEP, anchor=anchor, **record.columns(top, record.HOLD))
+    tx.later(sql.REVIVE_SUBSTEP, anchor=anchor, **record.columns(top, record.HOLD))
     record.reopened(tx, substep)
     status = record.step_row(tx, anchor)["status"]
     by = {"actor": actor, "attempt": top["attempt"]}

@@ -213,6 +213,7 @@ def held(
 ) -> tuple[Row, Row]:
     """Return the row and its step if the caller holds it; checks in the order of refusals."""
     # A completed substep of a held step is accepted, unless it has to be `unfinished`.
+    tx.expect(sql.STEP, anchor=anchor)
     plan_ = plan_row(tx)
     row, top = family(tx, anchor)
     refuse_stale(tx.plan, top, attempt)

@@ -221,9 +221,9 @@ def end_claim(
 ) -> None:
     """Make a held step and its substeps pending again, parked or not."""
     anchor, (parked_at, reason) = step["anchor"], parked
-    tx.run(sql.FREE_STEP, anchor=anchor, claims=claims, parked_at=parked_at, park_reason=reason)
-    tx.run(sql.FREE_SUBSTEPS, anchor=anchor)
-    tx.run(sql.END_ATTEMPT, anchor=anchor, number=step["attempt"], outcome=outcome)
+    tx.later(sql.FREE_STEP, anchor=anchor, claims=claims, parked_at=parked_at, park_reason=reason)
+    tx.later(sql.FREE_SUBSTEPS, anchor=anchor)
+    tx.later(sql.END_ATTEMPT, anchor=anchor, number=step["attempt"], outcome=outcome)
     if parked_at is None and step["open_deps"] == 0:
         record.count(tx, ready=1)
 
@@ -241,7 +241,7 @@ def _reset_substep(
     if top["claimed_by"] is None:
         return False
     items = record.reopen_unfinished(tx, substep, *_UNDECIDED)
-    tx.run(sql.UNSTART_SUBSTEP, anchor=substep["anchor"])
+    tx.later(sql.UNSTART_SUBSTEP, anchor=substep["anchor"])
     by = {"actor": actor, "attempt": top["attempt"]}
     record.note(tx, "reset_substep", anchor=substep["anchor"], **by, items=items, **said)
     return True
@@ -278,7 +278,7 @@ def _undo(tx: Transaction, step: Row) -> Changes:
     changes = record.reopen_items(tx, record.items(tx, step))
     for member in record.members(tx, step):
         record.reopened(tx, member)
-    tx.run(sql.REOPEN_STEPS, anchor=step["anchor"])
+    tx.later(sql.REOPEN_STEPS, anchor=step["anchor"])
     now = record.step_row(tx, step["anchor"])
     record.count(tx, done=-1, ready=1 if now["open_deps"] == 0 else 0)
     return changes
@@ -311,7 +311,7 @@ def _set(
         since = row["paused_at"]
         if changed:
             since = tx.now if paused else None
-            tx.run(sql.SET_PAUSED, paused_at=since)
+            tx.later(sql.SET_PAUSED, paused_at=since)
             record.note(tx, "pause" if paused else "resume", actor=actor, **said)
     return {
         "plan_path": plan,

@@ -40,6 +40,10 @@ _LONGEST_LOG = 2000
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 
 
+class _Refused(libpq.ConnectionLost):
+    """The server refused a statement, so the transaction did not happen; it may be tried again."""
+
+
 class PostgresTransaction:
     """One transaction; see `tugtool.store.Transaction`.
 
@@ -73,6 +77,8 @@ class PostgresTransaction:
         self._cursors = 0
         self._owners = store.owners
         self._adds_machine = False
+        #: Whether a commit was sent that the server has not answered.
+        self._is_doubtful = False
         self._token: tuple[bytes | None, bytes] = (None, b"")
 
     @property
@@ -286,7 +292,7 @@ class PostgresTransaction:
         direct = self._connection is not None and self._connection.is_direct
         if failure.state in _AGAIN or (direct and failure.state in _UNPREPARED):
             self._passing = failure
-            raise libpq.ConnectionLost(str(failure))
+            raise _Refused(str(failure))
         if failure.state == "55P03" and opening:
             self._roll_back()
             self._store.refuse_busy(self._plans)
@@ -298,7 +304,7 @@ class PostgresTransaction:
 
     def _again(self, batch: Sequence[Statement]) -> list[Outcome]:
         """Repeat the whole transaction, as long as the results are the same; then go on."""
-        for _ in self._tries(_NOTHING):  # pragma: no branch (they end by refusing)
+        for _ in self._tries():  # pragma: no branch (they end by refusing)
             try:
                 self._repeat()
                 return self._exchange(batch)
@@ -306,7 +312,7 @@ class PostgresTransaction:
                 continue
         raise AssertionError  # pragma: no cover (the tries end with a refusal)
 
-    def _tries(self, outcome: str) -> Iterator[None]:
+    def _tries(self) -> Iterator[None]:
         """Yield once per new connection, with back-off, as long as a command may wait."""
         deadline = time.monotonic() + min(self._store.busy_seconds, _KEPT_SECONDS / 2)
         pause = _FIRST_PAUSE
@@ -314,8 +320,9 @@ class PostgresTransaction:
             self._drop()
             yield
             if time.monotonic() + pause > deadline:
-                if self._passing is not None and outcome == _NOTHING:
+                if self._passing is not None and not self._is_doubtful:
                     raise translate.refusal(self._store.address, self._passing)
+                outcome = _PERHAPS if self._is_doubtful else _NOTHING
                 raise translate.lost(self._store.address, outcome)
             time.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
@@ -359,7 +366,8 @@ class PostgresTransaction:
         self._token = (libpq.encoded(self._milliseconds), os.urandom(12).hex().encode())
         try:
             self._end()
-        except libpq.ConnectionLost:
+        except libpq.ConnectionLost as error:
+            self._is_doubtful = not isinstance(error, _Refused)
             self._end_again()
         self._store.is_known = self._store.is_known or self._adds_machine
 
@@ -392,14 +400,14 @@ class PostgresTransaction:
 
     def _end_again(self) -> None:
         """Find out whether an unanswered commit happened; if not, repeat it."""
-        for _ in self._tries(_PERHAPS):  # pragma: no branch (they end by refusing)
+        for _ in self._tries():  # pragma: no branch (they end by refusing)
             try:
-                if self._is_committed():
+                if self._is_doubtful and self._is_committed():
                     return
                 self._repeat()
                 return self._end()
-            except libpq.ConnectionLost:
-                continue
+            except libpq.ConnectionLost as error:
+                self._is_doubtful = self._is_doubtful or not isinstance(error, _Refused)
 
     def _is_committed(self) -> bool:
         """Return whether the receipt exists; the locks prove that the lost transaction is over."""
