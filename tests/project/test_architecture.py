@@ -67,6 +67,7 @@ BESIDE = ("__init__.py", "__main__.py", "py.typed")
 ALLOWED = {
     ("cli.repo", "git.command"): "`version` names the git in use and loads nothing else",
     ("cli.repo", "store.sqlite.file"): "`version` names the SQLite in use and loads nothing else",
+    ("server.served", "store"): "the type of the store of a request",
     ("server.work", "store"): "the type of the store that each thread opens",
     ("server.writer", "store"): "the type of the store that the thread opens",
 }
@@ -102,6 +103,7 @@ REASONS = {
     "store.postgres.libpq": "the driver: a command loads it as one file",
     "store.postgres.statements": "the engine's own statements, apart from those of every engine",
     "store.postgres.transaction": "what is sent together, and what is sent again",
+    "state.views": "show, status and what watchers compare are drawn from the same rows",
     "store.sqlite": "every command on the record loads it as one file",
     "system": "the room's docstring",
     "system.serve_config": "the settings of the server, which other commands do not load",

@@ -1,7 +1,7 @@
 """Live: a snapshot, then what changed, over WebSocket and as a stream; and where to go on."""
 
+import asyncio
 import json
-import socket as sockets
 
 import pytest
 from websockets.exceptions import ConnectionClosed
@@ -10,6 +10,12 @@ from support import live
 from support.live import Mirror, steady
 from support.server import Process
 from support.state import KEY
+from tugtool import state
+from tugtool.server.hub import Hub, collapsed
+from tugtool.server.tokens import Caller
+from tugtool.server.watcher import MOST_WAITING, SLOW
+from tugtool.store import open_store
+from tugtool.workflow.workspace import Workspace
 
 PLAN = f"plan:{KEY}"
 
@@ -79,22 +85,21 @@ def test_topics_come_and_go_and_what_is_not_there_is_refused(there):
     assert mirror.events[0]["kind"] == "claim"
 
 
-def test_another_epoch_and_a_number_from_the_future_begin_again(there):
-    _, server = there
-    for since, reason in (("other.0", "restored"), (None, "behind")):
-        mirror = Mirror("events")
-        with joined(server, mirror) as connection:
-            until(connection, mirror, lambda: mirror.since is not None)
-        since = since or f"{mirror.epoch}.{mirror.since + 1}"
-        with live.socket(
-            server.host, server.port, server.token, f"topics=events&since={since}"
-        ) as c:
-            until(c, mirror, lambda: mirror.resets)
-        assert mirror.resets == [("events", reason)]
+def begun_again(server: Process, since: str) -> Mirror:
+    """What is told to a watcher who wants to go on from there."""
+    mirror = Mirror("events")
+    query = f"topics=events&since={since}"
+    with live.socket(server.host, server.port, server.token, query) as connection:
+        until(connection, mirror, lambda: mirror.resets)
+    return mirror
 
 
-def test_wrong_queries_are_refused(there):
+def test_what_cannot_be_gone_on_from_begins_again_and_wrong_queries_are_refused(there):
     _, server = there
+    mirror = begun_again(server, "other.0")
+    assert mirror.resets == [("events", "restored")]
+    mirror = begun_again(server, f"{mirror.epoch}.999")
+    assert mirror.resets == [("events", "behind")]
     for query in ("since=x", "topics=star"):
         with live.socket(server.host, server.port, server.token, query) as connection:
             assert json.loads(connection.recv())["type"] == "refused"
@@ -104,39 +109,77 @@ def test_wrong_queries_are_refused(there):
         assert server.request("GET", f"/api/v1/live?{query}").code == "E070"
 
 
-def streamed(
-    server: Process, mirror: Mirror, query: str, **headers: str
-) -> tuple[sockets.socket, str]:
-    """Begin a stream; return its socket and its head."""
-    made = server.connect()
-    given = {"Host": f"{server.host}:{server.port}", "Authorization": f"Bearer {server.token}"}
-    lines = [f"{name}: {value}" for name, value in {**given, **headers}.items()]
-    made.sendall("\r\n".join([f"GET /api/v1/live?{query} HTTP/1.1", *lines, "", ""]).encode())
-    return made, ""
+def test_a_watcher_that_does_not_read_is_reset_and_then_left(desk):
+    space = Workspace(str(desk("1 t").repo.path))
+
+    async def slow() -> tuple[list[str], int | None]:
+        hub = Hub(space)
+        watcher = await hub.join(Caller("", "viewer"), ["events", PLAN], None)
+        for _ in range(2 * MOST_WAITING):
+            watcher.push("x" * 10)
+        told = [await watcher.next()]
+        while PLAN not in told[-1][-1] and len(told) < 9:
+            told.append(await watcher.next())
+        for _ in range(3 * MOST_WAITING):
+            watcher.push("x")
+        hub.leave(watcher)
+        hub.end()
+        return [said for each in told for said in each], watcher.ends
+
+    told, ends = asyncio.run(slow())
+    assert json.loads(told[0]) == {"type": "reset", "topic": "events", "reason": "slow"}
+    assert ends == SLOW
+
+
+def test_many_events_are_collapsed_to_what_matters():
+    def event(seq: int, kind: str, step: str) -> dict:
+        return {"seq": seq, "kind": kind, "plan_path": KEY, "step_anchor": step}
+
+    kinds = ["claim", "heartbeat", "update", "update", "complete"]
+    events = [event(seq, kind, "step-1") for seq, kind in enumerate(kinds)]
+    new = [(each["seq"], KEY, "") for each in events]
+    assert [seq for seq, *_ in collapsed(events, new)] == [0, 3, 4]
+
+
+class Streamed:
+    """The live messages as server-sent events."""
+
+    def __init__(self, server: Process, query: str, **headers: str) -> None:
+        self.made, self.body, self.last = server.connect(), "", headers.get("Last-Event-ID", "")
+        given = {"Host": f"{server.host}:{server.port}", "Authorization": f"Bearer {server.token}"}
+        lines = [f"{name}: {value}" for name, value in {**given, **headers}.items()]
+        request = [f"GET /api/v1/live?{query} HTTP/1.1", *lines, "", ""]
+        self.made.sendall("\r\n".join(request).encode())
+        self._given = 0
+
+    def recv(self, timeout: float) -> str:
+        """The next message; the place to go on from is kept."""
+        while True:
+            chunks = self.body.partition("\r\n\r\n")[2].split("\r\n")
+            found = list(live.frames("".join(chunks[1:-1:2])))
+            if len(found) > self._given:
+                self._given += 1
+                self.last = found[self._given - 1][0] or self.last
+                return found[self._given - 1][1]
+            self.body += self.made.recv(65536).decode()
 
 
 def test_a_stream_has_the_same_messages_and_an_id_to_go_on_from(there):
     desk, server = there
-    mirror, last = Mirror(PLAN, "events"), ""
-    for turn in range(2):
-        headers = {"Last-Event-ID": last} if last else {}
-        made, body = streamed(server, mirror, mirror.query.partition("&")[0], **headers)
+    mirror = Mirror(PLAN, "events")
+    stream = Streamed(server, mirror.query)
+    with stream.made:
+        until(stream, mirror, lambda: mirror.since is not None)
+        assert "text/event-stream" in stream.body
         desk.ok("claim", "work")
-        with made:
-            while '"kind": "claim"' not in body or not body.endswith("\n\n\r\n"):
-                body += made.recv(65536).decode()
-        assert "text/event-stream" in body
-        text = "".join(body.partition("\r\n\r\n")[2].split("\r\n")[1::2])
-        found = list(live.frames(text))
-        for number, data in found:
-            mirror.take(data)
-            last = number or last
-        assert last.rpartition(".")[0] == mirror.epoch
-        assert len(mirror.events) == turn + 1
-        desk.ok("release", "work", "step-1") if turn == 0 else None
-        if turn == 0:
-            mirror.events.append({"seq": mirror.events[-1]["seq"] + 1})
-            mirror.events.pop()
+        until(stream, mirror, lambda: mirror.topics[PLAN]["steps"][0]["claimed_by"])
+    assert stream.last == f"{mirror.epoch}.{mirror.since}"
+    desk.ok("release", "work", "step-1")
+    again = Streamed(server, mirror.query.partition("&")[0], **{"Last-Event-ID": stream.last})
+    with again.made:
+        until(again, mirror, lambda: not mirror.topics[PLAN]["steps"][0]["claimed_by"])
+    assert [event["kind"] for event in mirror.events] == ["claim", "release"]
+    assert mirror.resets == []
 
 
 def test_a_server_that_stops_says_so(there):
@@ -150,3 +193,20 @@ def test_a_server_that_stops_says_so(there):
             connection.recv(timeout=60)
         assert connection.close_code == 1012
     assert server.end()[0] == 0
+
+
+def test_a_restored_or_imported_record_has_another_epoch(desk, tmp_path):
+    desk = desk("1 t")
+    epochs = [state.epoch(Workspace(str(desk.repo.path)).open_store())]
+    desk.ok("export", "--output", tmp_path / "all")
+    desk.ok("claim", "work")
+    assert epochs == [state.epoch(Workspace(str(desk.repo.path)).open_store())]
+    desk.ok("restore", "--from", desk.repo.path / ".git" / "tugtool" / "backup.db")
+    epochs.append(state.epoch(Workspace(str(desk.repo.path)).open_store()))
+    other = open_store(f"sqlite://{tmp_path}/other.db")
+    other.create()
+    epochs.append(state.epoch(other))
+    with open(tmp_path / "all", "rb") as source:
+        state.import_(other, source)
+    epochs.append(state.epoch(other))
+    assert len(set(epochs)) == 4

@@ -19,8 +19,9 @@ from tugtool.errors.server import BodyTooLarge, NotServed, RoleTooSmall
 from tugtool.server import deck, openapi, routes
 from tugtool.server.guard import Guard, LogLine, ServerTerms, retry_header
 from tugtool.server.routes import API, HttpRefusal
+from tugtool.server.served import JSON, Rendered, ServedRequest
 from tugtool.server.tokens import Caller, Tokens
-from tugtool.server.work import JSON, Rendered, ServedRequest, Service, refusal
+from tugtool.server.work import Service, refusal
 from tugtool.system import clock
 
 TYPE_CHECKING = False
@@ -202,7 +203,7 @@ class _Live(Response):
         self._service, self._caller = service, caller
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        from tugtool.server import live  # type: ignore[attr-defined]  # not there yet
+        from tugtool.server import live
 
         await live.serve_live(self._service, self._caller, scope, receive, send)
 

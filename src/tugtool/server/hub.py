@@ -13,22 +13,21 @@ from tugtool import __version__
 from tugtool.errors import TugError
 from tugtool.errors.server import RoleTooSmall, TooMany
 from tugtool.server.topics import MOST_EVENTS, Look, Tail, Update
+from tugtool.server.watcher import PING_SECONDS, TopicView, Watcher, message, now
 from tugtool.system import clock, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable
     from typing import Any
 
     from tugtool.server.tokens import Caller
     from tugtool.workflow.workspace import Workspace
 
 
-PROTOCOL, PING_SECONDS, RETRY_MILLISECONDS = 1, 15, 2000
-#: The events that are kept, in bytes; and the changes of one topic.
-_RING_BYTES, _MOST_CHANGES, _CHANGES_BYTES = 8 << 20, 1000, 2 << 20
-#: What may wait for one watcher before it is reset; too many resets in a minute end it.
-MOST_WAITING, WAITING_BYTES, MOST_RESETS, SLOW = 256, 1 << 20, 3, 4008
+PROTOCOL = 1
+#: The events that are kept, in bytes.
+_RING_BYTES = 8 << 20
 #: Events a second above which signs of life are left out, and above which all are.
 _MANY, _TOO_MANY = 200, 1000
 #: A topic without watchers is kept for so long: its watcher may come back.
@@ -37,171 +36,11 @@ _MOST_TOPICS = 64
 KINDS = ("overview", "review", "plan", "events")
 
 
-def message(kind: str, **fields: object) -> str:
-    """Return one message, which is one JSON document."""
-    return text.encode({"type": kind, **fields})
-
-
 class Since(NamedTuple):
     """Where a watcher stopped: an epoch and the number of an event."""
 
     epoch: str
     seq: int
-
-
-class View:
-    """A topic as it is now, and its last changes."""
-
-    def __init__(self) -> None:
-        self.data: Mapping[str, Any] | None = None
-        self.seq = 0
-        #: Grows with each change; the number of an event need not.
-        self.version = 0
-        self._text: tuple[int, str] = (-1, "")
-        #: Number of the event, version, message.
-        self.changes: deque[tuple[int, int, str]] = deque()
-        self._bytes = 0
-        #: The changes lead from the topic as of this event to the present.
-        self.reaches = 0
-        self.left_at: float | None = None
-
-    def replace(self, topic: str, update: Update, seq: int) -> str | None:
-        """Take an update. Return its message; None if the whole has to be sent."""
-        before, self.data, self.seq = self.seq, update.data, seq
-        self.version += 1
-        if update.change is None:
-            self.changes.clear()
-            # A watcher at this very event may lack what changed with it.
-            self._bytes, self.reaches = 0, seq + 1
-            return None
-        fields = {"from": before, "seq": seq, **update.change}
-        said = message("delta", topic=topic, **fields)
-        self.changes.append((seq, self.version, said))
-        self._bytes += len(said)
-        while len(self.changes) > _MOST_CHANGES or self._bytes > _CHANGES_BYTES:
-            dropped = self.changes.popleft()
-            self.reaches = dropped[0] + 1
-            self._bytes -= len(dropped[2])
-        return said
-
-    def snapshot(self, topic: str) -> str:
-        """Return the whole as a message, encoded once."""
-        if self._text[0] != self.version:
-            said = message("snapshot", topic=topic, seq=self.seq, data=self.data)
-            self._text = self.version, said
-        return self._text[1]
-
-
-class Watcher:
-    """One connection: its topics, and the messages that wait to be sent."""
-
-    def __init__(self, hub: Hub, caller: Caller) -> None:
-        self._hub, self.caller = hub, caller
-        #: Topic -> the version of it that was sent.
-        self.topics: dict[str, int] = {}
-        #: Topic, its version, and the message; without a message the topic's snapshot is sent,
-        #: with a reset before it if the third is a reason.
-        self._waiting: deque[tuple[str, int, str, str]] = deque()
-        self._bytes = 0
-        self._ready = asyncio.Event()
-        self._resets: deque[float] = deque(maxlen=MOST_RESETS)
-        #: False until all that was missed is sent: before that no message says where to go on.
-        self.settled = False
-        #: Topics whose first snapshot is not there yet.
-        self._expected: set[str] = set()
-        #: Set if the connection has to end: its close code.
-        self.ends: int | None = None
-        #: Stops a message on its way, which a watcher that does not read keeps waiting.
-        self.stopped: Callable[[], object] = lambda: None
-
-    def push(self, said: str, topic: str = "", version: int = 0) -> None:
-        """Add a message, unless too many wait already."""
-        full = len(self._waiting) >= MOST_WAITING or self._bytes + len(said) > WAITING_BYTES
-        if self._waiting and full:
-            self._overflow()
-            return
-        self.add(said, topic, version)
-
-    def add(self, said: str, topic: str = "", version: int = 0) -> None:
-        """Add a message, however many wait: what a watcher missed is sent completely."""
-        self._bytes += len(said)
-        self._add((topic, version, said, ""))
-
-    def expect(self, topic: str) -> None:
-        """Remember that the topic's first snapshot is to come."""
-        self._expected.add(topic)
-
-    def drop(self, topic: str) -> bool:
-        """Take a topic away. Return whether it was watched."""
-        self._expected.discard(topic)
-        return self.topics.pop(topic, None) is not None
-
-    def push_snapshot(self, topic: str, reason: str = "") -> None:
-        """Send the topic as it is when its turn comes."""
-        self._add((topic, 0, "", reason))
-
-    def end(self, code: int, reason: str = "") -> None:
-        """End the connection, with a word if the watcher reads."""
-        if self.ends is None:
-            self.ends = code
-            if reason:
-                self._add(("", 0, message("bye", retry_ms=RETRY_MILLISECONDS, reason=reason), ""))
-            self._ready.set()
-
-    def _add(self, item: tuple[str, int, str, str]) -> None:
-        self._waiting.append(item)
-        self._ready.set()
-
-    def _overflow(self) -> None:
-        """Drop what waits: the watcher is too slow, and begins again."""
-        now = clock.ticks()
-        self._waiting.clear()
-        self._bytes = 0
-        self._resets.append(now)
-        if len(self._resets) == MOST_RESETS and now - self._resets[0] < 60:
-            self.end(SLOW)
-            self.stopped()
-            return
-        for topic in self.topics:
-            self.push_snapshot(topic, "slow")
-
-    async def next(self) -> list[str]:
-        """Return the next messages; empty at the end of the connection."""
-        while True:
-            while self._waiting:
-                found = self._taken(*self._waiting.popleft())
-                if found:
-                    return found
-            if self.ends is not None:
-                return []
-            if self.settled or self._expected:
-                self._ready.clear()
-                try:
-                    await asyncio.wait_for(self._ready.wait(), PING_SECONDS)
-                    continue
-                except TimeoutError:
-                    pass
-            self.settled = not self._expected
-            return [message("ping", seq=self._hub.seq, at=_now())]
-
-    def _taken(self, topic: str, version: int, said: str, reason: str) -> list[str]:
-        """Return what is to be sent of this; nothing if a later snapshot has it already."""
-        self._bytes -= len(said)
-        if said:
-            is_new = not topic or (topic in self.topics and version > self.topics[topic])
-            return [said] if is_new else []
-        if topic not in self.topics:
-            return []
-        found = []
-        if reason:
-            found = [message("reset", topic=topic, reason=reason)]
-            self.settled = False
-        view = self._hub.views.get(topic)
-        if view is not None and view.data is not None:
-            self.topics[topic] = view.version
-            self._expected.discard(topic)
-            found.append(view.snapshot(topic))
-        return found
 
 
 class Hub:
@@ -213,7 +52,7 @@ class Hub:
         self._most, self._most_each = most, most_each
         self._loop = asyncio.get_running_loop()
         self.watchers: set[Watcher] = set()
-        self.views: dict[str, View] = {}
+        self.views: dict[str, TopicView] = {}
         self.epoch, self.seq = "", 0
         #: Number, plan and text of the last events.
         self._ring: deque[tuple[int, str, str]] = deque()
@@ -259,7 +98,7 @@ class Hub:
         if topic.partition(":")[0] == "events":
             self._resume_events(watcher, topic, since)
             return
-        view = self.views.setdefault(topic, View())
+        view = self.views.setdefault(topic, TopicView())
         self._wake()
         if view.data is None:
             watcher.expect(topic)
@@ -301,11 +140,11 @@ class Hub:
 
     def _wake(self) -> None:
         """Tell the tail what to render; without watchers it sleeps."""
-        now = clock.ticks()
+        ticks = clock.ticks()
         watched = {topic for each in self.watchers for topic in each.topics}
         for topic, view in [*self.views.items()]:
-            view.left_at = None if topic in watched else view.left_at or now
-            late = view.left_at is not None and now - view.left_at > _LINGER_SECONDS
+            view.left_at = None if topic in watched else view.left_at or ticks
+            late = view.left_at is not None and ticks - view.left_at > _LINGER_SECONDS
             if late or (view.left_at is not None and len(self.views) > _MOST_TOPICS):
                 del self.views[topic]
         self._tail.wanted = frozenset(self.views)
@@ -315,7 +154,7 @@ class Hub:
             self._tail.awake.clear()
 
     def _hello(self, caller: Caller) -> str:
-        about = {"epoch": self.epoch, "seq": self.seq, "at": _now()}
+        about = {"epoch": self.epoch, "seq": self.seq, "at": now()}
         who = {"name": caller.name, "role": caller.role, "ping_seconds": PING_SECONDS}
         return message("hello", protocol=PROTOCOL, server=__version__, **about, **who)
 
@@ -323,8 +162,8 @@ class Hub:
 
     def _take(self, look: Look) -> None:
         """Send on what is new: first events, then changes, so that no change can be missed."""
-        now = clock.ticks()
-        seconds, self._looked_at = max(now - self._looked_at, 0.001), now
+        ticks = clock.ticks()
+        seconds, self._looked_at = max(ticks - self._looked_at, 0.001), ticks
         replaced = self._first.is_set() and look.epoch != self.epoch
         self.epoch, self.seq = look.epoch, look.seq
         if look.fresh:
@@ -360,7 +199,7 @@ class Hub:
     def _send_events(self, look: Look, new: list[tuple[int, str, str]], rate: float) -> None:
         topics = {topic for each in self.watchers for topic in each.topics}
         behind = rate > _TOO_MANY and len(new) > _MANY
-        few = _collapsed(look.events, new) if rate > _MANY and len(new) > 10 else new
+        few = collapsed(look.events, new) if rate > _MANY and len(new) > 10 else new
         kept = {*few}
         for topic in topics:
             if topic.partition(":")[0] != "events":
@@ -418,7 +257,7 @@ class Hub:
         self._tail.close()
 
 
-def _collapsed(events: list[Any], new: list[tuple[int, str, str]]) -> list[tuple[int, str, str]]:
+def collapsed(events: list[Any], new: list[tuple[int, str, str]]) -> list[tuple[int, str, str]]:
     """Leave out signs of life, and all but the last update of each step."""
     last = {(e["plan_path"], e["step_anchor"]): e["seq"] for e in events if e["kind"] == "update"}
     small = ("heartbeat", "update")
@@ -438,7 +277,3 @@ def refuse_topic(caller: Caller, topic: str) -> None:
     if caller.plan is not None and plan != caller.plan:
         role = f"{caller.role} of {caller.plan}"
         raise RoleTooSmall(f"the topic {topic}", role=role, needs="another token")
-
-
-def _now() -> str:
-    return clock.text(clock.system_milliseconds())

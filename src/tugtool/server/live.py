@@ -9,7 +9,8 @@ from urllib.parse import parse_qs
 from tugtool import errors
 from tugtool.errors import TugError
 from tugtool.errors.server import TooMany
-from tugtool.server.hub import RETRY_MILLISECONDS, Hub, Since, message
+from tugtool.server.hub import Hub, Since
+from tugtool.server.watcher import RETRY_MILLISECONDS, message
 from tugtool.server.work import refusal
 
 TYPE_CHECKING = False
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tugtool.server.guard import Receive, Scope, Send
-    from tugtool.server.hub import Watcher
     from tugtool.server.tokens import Caller
+    from tugtool.server.watcher import Watcher
     from tugtool.server.work import Service
 
 

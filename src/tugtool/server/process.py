@@ -171,6 +171,7 @@ class QuietServer(uvicorn.Server):
     """Stops at SIGTERM and SIGINT with exit status 0; reads the tokens again at SIGHUP."""
 
     tokens: Tokens
+    service: Service
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -184,6 +185,7 @@ class QuietServer(uvicorn.Server):
     def _stop(self) -> None:
         # A second signal does not wait for open answers.
         self.force_exit = self.should_exit
+        self.service.end_streams()
         self.should_exit = True
 
 
@@ -259,7 +261,7 @@ class Server:
         service = Service(self.space, batch=self.space.settings.number("serve.batch"))
         app = make_app(service, self.terms, self.tokens)
         server = QuietServer(self._settings(app))
-        server.tokens = self.tokens
+        server.tokens, server.service = self.tokens, service
         try:
             server.run(self._sockets)
         finally:

@@ -9,8 +9,8 @@ import threading
 from typing import NamedTuple
 
 from tugtool.errors import TugError
+from tugtool.server.served import ServedWorkspace
 from tugtool.server.tokens import Caller
-from tugtool.server.work import ServedWorkspace
 from tugtool.state import views
 from tugtool.system import clock
 from tugtool.workflow import overview, review, sentences, transcripts

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tugtool.state.revisions import agreed_texts, diff, revise
     from tugtool.state.transfer import import_
     from tugtool.state.upkeep import archive, export, prune, restore
-    from tugtool.state.views import is_recorded, ready, show, status
+    from tugtool.state.views import epoch, is_recorded, ready, show, status
 
 
 #: Module -> its operations and classes. Type checkers read the imports above.
@@ -50,7 +50,7 @@ _HOMES = {
     "revisions": "agreed_texts diff revise",
     "transfer": "import_",
     "upkeep": "archive export prune restore",
-    "views": "is_recorded ready show status",
+    "views": "epoch is_recorded ready show status",
 }
 
 _HOME_OF = {

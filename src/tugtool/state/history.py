@@ -95,7 +95,7 @@ class Reader:
         last = rows[-1] if len(rows) == most else tx.first(sql_views.NEWEST_EVENT)
         if last is not None:
             self._mark = last["seq"], last["at"], last["kind"]
-        return list(_events(rows))
+        return list(decoded(rows))
 
     def _wanted(self) -> dict[str, object]:
         return {"anchor": self.step, "since": self.since or ""}
@@ -127,7 +127,8 @@ class Reader:
         return int(tx.value(sql_views.LAST_UNTIL, at=at) or 0) if self.went_back else seq
 
 
-def _events(rows: Iterable[Row]) -> Iterable[Any]:
+def decoded(rows: Iterable[Row]) -> Iterable[Any]:
+    """Yield rows of the log as answers have them."""
     import json
 
     names = "seq at plan_path step_anchor kind actor attempt"

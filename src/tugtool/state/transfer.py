@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 
 from tugtool.errors.state import BadImport, NewerDatabase, PlansRecorded, QueryFailed
@@ -129,6 +130,7 @@ def _take(
         recorded = [plan for plan in plans if tx.first(sql.PLAN, plan=plan) is not None]
         if recorded:
             raise PlansRecorded(recorded)
+        tx.run(sql_records.NEW_EPOCH, epoch=os.urandom(16).hex())
         known = recorded_keys(tx, dashes)
         if known is not None:
             raise BadImport(name, f"has the dash {known}, which is recorded here already")

@@ -8,7 +8,7 @@ from tugtool import __version__
 from tugtool.errors import Unwritable
 from tugtool.errors.state import OnlyForFiles, WrongStatus
 from tugtool.state import record, releases
-from tugtool.store import file_store, schema, sql
+from tugtool.store import NO_PLAN, file_store, schema, sql
 from tugtool.store.sql import records as sql_records
 from tugtool.system import files, text
 
@@ -236,6 +236,8 @@ def put_back(rescue: Rescue, *, dry_run: bool = False, actor: str | None = None)
             row = record.plan_row(tx)
             steps = {"completed_steps": row["steps_done"], "total_steps": row["steps_total"]}
             plans.append({"plan_path": key, "status": row["status"], **steps})
+    with copy.write(NO_PLAN) as tx:
+        tx.run(sql_records.NEW_EPOCH, epoch=os.urandom(16).hex())
     return {
         "restored": not dry_run,
         "source": facts["source"],

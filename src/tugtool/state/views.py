@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tugtool.store import Row, Store, Transaction
 
 
+_NOTHING: dict[str, Any] = {"events": [], "shows": {}}
 #: Columns that answers show as they are.
 _OF_PLAN = (
     "plan_path plan_hash phase_title status created_at updated_at paused_at base_commit"
@@ -142,6 +143,41 @@ def everything(store: Store, plan: str) -> dict[str, Any]:
             "events": history.Reader(plan).read(tx, most=1 << 62),
             "review": reviews.waiting_for_person(tx, [plan]),
             "text": str(tx.value(sql_records.AGREED_TEXT)),
+        }
+
+
+def epoch(store: Store) -> str:
+    """Return the text that changes when the database is replaced."""
+    with store.read() as tx:
+        return str(tx.value(sql_views.EPOCH))
+
+
+def moment(
+    store: Store, plans: Iterable[str], *, since: tuple[str, int] | None, most: int
+) -> dict[str, Any]:
+    """Return plans as `show` does, and the events after `since`, all as of one moment.
+
+    `since` is an epoch and the number of an event. If the database was replaced, or there are more
+    events than `most`, the events are the last ones of the log, and `fresh` is true.
+    """
+    from tugtool.state import history
+
+    if not store.exists():
+        return {"epoch": "", "seq": 0, "as_of": "", "fresh": since != ("", 0)} | _NOTHING
+    with store.read() as tx:
+        now, newest = str(tx.value(sql_views.EPOCH)), tx.first(sql_views.NEWEST_EVENT)
+        seq = 0 if newest is None else int(newest["seq"])
+        known = since is not None and since[0] == now and since[1] <= seq <= since[1] + most
+        after = since[1] if known and since else seq - most
+        rows = {plan: tx.first(sql.PLAN, plan=plan) for plan in plans}
+        events = tx.all(sql_views.ALL_EVENTS, after=after, since="", most=most)
+        return {
+            "epoch": now,
+            "seq": seq,
+            "as_of": tx.now,
+            "fresh": not known,
+            "events": list(history.decoded(events)),
+            "shows": {plan: row and _Picture(tx, row).plan() for plan, row in rows.items()},
         }
 
 

@@ -363,16 +363,11 @@ class Viewer:
     """Reads one plan or all plans, again and again."""
 
     def __init__(
-        self,
-        space: Workspace,
-        plan: str | None = None,
-        *,
-        step: str = "",
-        archived: bool = False,
-        full: bool = False,
+        self, space: Workspace, plan: str | None = None, *, archived: bool = False, **how: Any
     ) -> None:
         self.space, self.plan, self.archived = space, plan, archived
-        self._how: dict[str, Any] = {"archived": archived, "step": step, "full": full}
+        #: The options of `state.show`.
+        self._how: dict[str, Any] = {"archived": archived, **how}
         #: File -> its signature and hash: an unchanged file is not read again.
         self._hashes: dict[str, tuple[str, str | None]] = {}
 
@@ -381,7 +376,10 @@ class Viewer:
         store = self.space.store
         if self.plan is None and not store.exists():
             return Snapshot({"plans": []}, {})
-        data = state.show(store, self.plan, **self._how)
+        return self.completed(state.show(store, self.plan, **self._how))
+
+    def completed(self, data: Data) -> Snapshot:
+        """Add what only files and git know to the answer of `state.show`."""
         seen = Snapshot(data, {})
         for plan in seen.plans:
             _mark_stale(plan)

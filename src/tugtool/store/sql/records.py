@@ -238,6 +238,10 @@ select p.plan_path
 """
 
 
+# Watchers compare it: another epoch says that event numbers do not go on where they stopped.
+NEW_EPOCH = "update epoch set epoch = :epoch where only_row = 1"
+
+
 # -- plans -----------------------------------------------------------------------------
 
 AGREED_TEXT = "select plan_text from plans where plan_path = :plan"

@@ -128,6 +128,8 @@ select seq
 
 ALL_TAIL = "select seq from events where at >= :since order by seq desc limit 1 offset :skip"
 
+EPOCH = "select epoch from epoch"
+
 NEWEST_EVENT = "select seq, at, kind from events order by seq desc limit 1"
 
 EVENT = "select seq, at, kind from events where seq = :seq"
