@@ -27,7 +27,7 @@ RESULTS = HERE / "results" / "ours.json"
 BENCHES = (
     *("startup", "growth", "contention", "recovery", "endurance", "memory", "events", "look"),
     *("operations", "backup", "commit", "implement", "reconcile", "large", "doctor", "hook"),
-    "parser",
+    *("parser", "postgres", "watchers", "agents"),
 )
 
 

@@ -21,7 +21,6 @@ from tugtool.cli.draw import events as draw_events
 from tugtool.cli.draw.canvas import Canvas, local
 from tugtool.state import history
 from tugtool.state.history import Reader
-from tugtool.store import open_store
 from tugtool.system import clock as clocks
 from tugtool.workflow import sentences
 
@@ -371,7 +370,7 @@ def test_a_log_that_is_emptied_is_gone_on_with_too(lab):
 
 def test_a_long_log_is_told_in_pieces(desk):
     desk = desk("1 t")
-    store = open_store(desk.url)
+    store = desk.opened()
     with store.write(KEY) as tx:
         tx.many(
             "insert into events (at, plan_path, kind, detail) values (:at, :plan, 'pause', '{}')",
@@ -406,7 +405,8 @@ def test_the_command_tells_the_same_in_text_and_in_json(desk):
 def test_without_a_state_nothing_has_happened(desk):
     desk = desk("1 t", init=False)
     assert desk.ok("log")["events"] == []
-    assert desk.text("log").out == "nothing has happened yet\n"
+    # Tables are there before any plan is.
+    assert desk.text("log").out == f"nothing has happened{'' if desk.repository else ' yet'}\n"
     assert desk.json("log", "work").codes == ["E063"]
 
 

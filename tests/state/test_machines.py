@@ -12,9 +12,9 @@ from support.state import KEY, Lab
 from tugtool import state
 from tugtool.errors import NotOwner, NotReady
 from tugtool.errors.state import Superseded
-from tugtool.state import attempts, dashes, intents, record, worktrees
+from tugtool.state import attempts, dashes, intents, worktrees
 from tugtool.store import open_store, owners
-from tugtool.store.owners import Machine
+from tugtool.store.owners import Machine, on_other_machine
 
 PATH = "/srv/shop"
 HERE = owners.machine_name(os.uname().nodename)
@@ -27,6 +27,13 @@ PAIRS = {
 }
 
 
+def _opened(lab: Lab, machine: Machine | None):
+    store = open_store(lab.url, clock=lab.clock)
+    if machine is not None:
+        owners.share(store, machine)
+    return store
+
+
 @pytest.fixture(params=PAIRS)
 def two(request, tmp_path, tmp_path_factory):
     """One plan as two machines see it: the till, and the kiosk."""
@@ -37,7 +44,7 @@ def two(request, tmp_path, tmp_path_factory):
         labs = []
         for machine in machines:
             lab = copy.copy(first)
-            lab.store = open_store(first.url, clock=first.clock, machine=machine)
+            lab.store = _opened(first, machine)
             ends.callback(lab.store.close)
             labs.append(lab)
         labs[0].name = machines[0].name if machines[0] else HERE
@@ -179,8 +186,8 @@ def test_a_dash_is_on_one_machine_and_its_name_is_taken_on_all(two):
         ".tugtree/tugdash__tidy",
         f"{till.name}:.tugtree/tugdash__tidy",
     )
-    assert not record.on_other_machine(own["worktree"])
-    assert record.on_other_machine(other["worktree"])
+    assert not on_other_machine(own["worktree"])
+    assert on_other_machine(other["worktree"])
 
 
 def test_an_owner_that_was_shown_can_be_asked_for_again(two):
@@ -191,7 +198,7 @@ def test_an_owner_that_was_shown_can_be_asked_for_again(two):
         "step-1"
     ]
     # A reader that has seen no row yet asks for the names first.
-    fresh = open_store(kiosk.url, clock=kiosk.clock, machine=Machine("id-new", "new"))
+    fresh = _opened(kiosk, Machine("id-new", "new"))
     assert [step["step_anchor"] for step in worktrees.claimed_steps(fresh, shown)] == ["step-1"]
     assert worktrees.claimed_steps(fresh, f"nowhere:{PATH}") == []
     fresh.close()
@@ -212,7 +219,7 @@ def test_two_machines_of_one_name_are_told_apart(two):
     till.claim(PATH)
     kiosk.claim(PATH)
     third = copy.copy(kiosk)
-    third.store = open_store(kiosk.url, clock=kiosk.clock, machine=Machine("id-third", "kiosk"))
+    third.store = _opened(kiosk, Machine("id-third", "kiosk"))
     till.complete("step-1", PATH, force_reason="x")
     assert third.claim(PATH)["anchor"] == "step-3"
     shown = {step["anchor"]: step["claimed_by"] for step in kiosk.show()["steps"]}

@@ -18,8 +18,7 @@ from tugtool import state
 from tugtool.errors import TugError
 from tugtool.errors.state import DatabaseUnavailable, NewerDatabase, QueryFailed
 from tugtool.state.record import PlanCopy
-from tugtool.store import NO_PLAN, open_store, schema, sql
-from tugtool.store.owners import Machine
+from tugtool.store import NO_PLAN, open_store, owners, schema, sql
 from tugtool.store.postgres import PostgresStore, create, libpq, transaction, translate
 from tugtool.store.postgres.address import Address, schema_of
 from tugtool.store.postgres.listen import Listener
@@ -1022,7 +1021,8 @@ def _shape(store: PostgresStore) -> list[list]:
 def thirteen(on_postgres, tmp_path):
     """Real rows in the tables of schema 13, as its own program made them; and a fresh schema."""
     base = engines.url_in(tmp_path).partition("&schema")[0]
-    store = PostgresStore(f"{base}&schema=thirteen", machine=Machine("id-a", "till"))
+    store = PostgresStore(f"{base}&schema=thirteen")
+    owners.share(store, owners.Machine("id-a", "till"))
     fresh = PostgresStore(engines.url_in(tmp_path))
     text = (Path(__file__).parent / "postgres-13.sql").read_text().replace("{schema}", "thirteen")
     connection = store.take()

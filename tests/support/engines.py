@@ -39,7 +39,8 @@ TABLES = [found[1] for each in schema.TABLES if (found := create._TABLE.search(e
 NUMBERED = [found[1] for each in schema.TABLES if (found := create._NUMBERED.search(each))]
 _DELETE = [f"delete from {name}" for name in reversed(TABLES) if name != "epoch"]
 _RESET = [f"alter sequence {name}_number restart" for name in NUMBERED if name != "events"]
-_CLEAN = (*_DELETE, *_RESET, "delete from receipts", "update repository set last_event = 0")
+_FIRST = f"update repository set last_event = 0, version = {schema.VERSION}"
+_CLEAN = (*_DELETE, *_RESET, "delete from receipts", _FIRST)
 
 
 def url_in(directory: Path | str, repository: str | None = None) -> str:

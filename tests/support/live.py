@@ -62,7 +62,12 @@ class Mirror:
         self.resets.append((said["topic"], said["reason"]))
         self._settled = False
         if said["topic"].startswith("events"):
-            self.events.clear()
+            self.forget_events()
+
+    def forget_events(self) -> None:
+        """Begin to collect anew."""
+        self.events.clear()
+        self.collapsed = 0
 
     def _delta(self, said: dict) -> None:
         data = self.topics[said["topic"]] = {**self.topics[said["topic"]]}
@@ -77,7 +82,9 @@ class Mirror:
         self._go_on(said)
 
     def _events(self, said: dict) -> None:
-        self.events += said["events"]
+        last = self.events[-1]["seq"] if self.events else 0
+        # Before the ping it may be told again what it was told before the connection was lost.
+        self.events += [e for e in said["events"] if self._settled or e["seq"] > last]
         self.collapsed += said["collapsed"]
         self._go_on(said)
 

@@ -24,8 +24,7 @@ CLOSED = ("completed", "deferred")
 HOLD = "claimed_by claimed_at lease_expires_at heartbeat_at"
 
 
-# With a `signature` (the file system's facts of the file) the hash is computed by `read`, and only
-# if the signature has changed since it was last computed.
+# With a `signature`, the file system's facts of the file, `read` is called only if they changed.
 class PlanCopy:
     """The caller's plan file, by its hash; None if there is no file."""
 
@@ -144,6 +143,7 @@ def gone(tx: Transaction, plan: str | None = None) -> set[str]:
 
 def is_gone(row: Row) -> bool:
     """Return whether a holder's process has ended; of another machine's only the lease counts."""
+    from tugtool.store.owners import on_other_machine
     from tugtool.system import process  # Most claims name no process.
 
     return process.is_gone(row) and not on_other_machine(row["worktree"])
@@ -157,12 +157,6 @@ def storable(text: str) -> str:
 def owner_of(worktree: str) -> str:
     """Return the name under which a worktree owns steps: its path as storable text."""
     return storable(worktree)
-
-
-def on_other_machine(owner: str) -> bool:
-    """Return whether an owner's worktree is on another machine: `machine:path`."""
-    machine, mark, path = owner.partition(":")
-    return bool(mark) and "/" not in machine and path.startswith(("/", "."))
 
 
 def reason(text: str | None) -> str | None:
@@ -429,17 +423,21 @@ def progress(tx: Transaction, anchor: str) -> None:
 def _dependents(tx: Transaction, step: Row, *, by: int) -> tuple[list[str], int]:
     """Change the counts of dependents. Return the substeps among them, and the ready steps."""
     home = step["parent_anchor"] or step["anchor"]
-    substeps, ready = [], 0
+    rows = tx.all(sql.DEPENDENTS, anchor=step["anchor"])
+    substeps = [row["anchor"] for row in rows if row["parent_anchor"] is not None]
+    together = not substeps and step["parent_anchor"] is None
+    if rows and together:
+        tx.later(sql.SHIFT_DEPENDENTS, anchor=step["anchor"], by=by)
+    ready = 0
     open_deps: dict[str, int] = {}
-    for row in tx.all(sql.DEPENDENTS, anchor=step["anchor"]):
+    for row in rows:
         top = row["top"]
-        if row["parent_anchor"] is not None:
-            substeps.append(row["anchor"])
         if top == home:
             continue  # inside one step no claim is waited for
         # Several substeps of one step may wait for the same one.
         open_deps[top] = open_deps.get(top, row["open_deps"]) + by
-        tx.later(sql.SHIFT_OPEN_DEPS, anchor=top, by=by)
+        if not together:
+            tx.later(sql.SHIFT_OPEN_DEPS, anchor=top, by=by)
         if row["parked_at"] is None and row["status"] == "pending":
             ready += _turned(open_deps[top], by)
     return substeps, ready

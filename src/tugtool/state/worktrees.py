@@ -6,6 +6,7 @@ from tugtool.state import record
 from tugtool.state.intents import detail as detail_of
 from tugtool.state.intents import plans_at
 from tugtool.store import NO_PLAN, rows, sql
+from tugtool.store.owners import on_other_machine
 from tugtool.store.sql import git as sql_git
 from tugtool.system import text
 
@@ -30,7 +31,7 @@ _MOST_AHEAD = 64
 def list_worktrees(store: Store, *, elsewhere: bool = False) -> list[Row]:
     """Return every recorded worktree of this machine, or of all others, by path."""
     every = rows(store, sql_git.WORKTREES)
-    return [row for row in every if record.on_other_machine(row["path"]) is elsewhere]
+    return [row for row in every if on_other_machine(row["path"]) is elsewhere]
 
 
 def known_branches(store: Store) -> set[str]:
@@ -75,16 +76,14 @@ def with_begun_commits(store: Store, plan: str) -> list[tuple[Row, Row]]:
     with store.read(plan) as tx:
         begun = tx.all(sql_git.INTENTS_OF, kind="commit")
         known = {row["path"]: row for row in tx.all(sql_git.WORKTREES_OF)} if begun else {}
-    begun = [row for row in begun if not record.on_other_machine(row["worktree"])]
     return [(known[row["worktree"]], row) for row in begun if row["worktree"] in known]
 
 
 def with_unfinished_work(store: Store, plan: str) -> list[Row]:
-    """Return the plan's worktrees on this machine with saved or unsaved work."""
+    """Return the plan's worktrees with saved or unsaved work."""
     with store.read(plan) as tx:
         left = {row["worktree"] for row in tx.all(sql_git.UNSAVED)}
         left |= {row["worktree"] for row in tx.all(sql.ATTEMPTS) if row["salvage_ref"] is not None}
-        left = {path for path in left if not record.on_other_machine(path)}
         return [row for row in tx.all(sql_git.WORKTREES_OF) if row["path"] in left]
 
 
@@ -205,7 +204,7 @@ def wrong_worktree(tx: Transaction, owner: str) -> WrongWorktree:
 
     recorded = tx.one(sql_git.WORKTREE, path=owner)["plan_path"]
     every = [row["path"] for row in tx.all(sql_git.WORKTREES_OF)]
-    right = [path for path in every if not record.on_other_machine(path)]
+    right = [path for path in every if not on_other_machine(path)]
     return WrongWorktree(owner, plan=tx.plan, recorded=recorded, right=right)
 
 
@@ -220,15 +219,13 @@ def intend_creation(
     base_branch: str,
     base_commit: str,
 ) -> None:
-    """Record which worktrees are about to be made.
+    """Record which worktrees are about to be made, before any other machine chooses.
 
     `choose` gets the recorded branches, the paths where the plan was worked on (also removed
     ones) and the date; it returns the path and the branch of each new worktree.
     """
-    # Two plans may have names that look alike as branches.
     with store.write(plan, NO_PLAN) as tx:
         branches = {row["branch"] for row in tx.all(sql_git.WORKTREES)}
-        # Git here does not know the branches that another machine is making.
         branches |= {detail_of(row)["branch"] for row in tx.all(sql_git.INTENTS, kind="create")}
         paths = [row["path"] for row in tx.all(sql_git.WORKED_IN)]
         for path, branch in choose(branches, paths, tx.now[:10]):

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any, Protocol, Self
 
-    from tugtool.store.owners import Machine
     from tugtool.store.sqlite import SqliteStore
     from tugtool.store.sqlite.restore import FileRescue
 
@@ -125,12 +124,10 @@ def open_store(
     busy_seconds: float = 5,
     copies: str | None = None,
     repository: str | None = None,
-    machine: Machine | None = None,
 ) -> Store:
     """Return the store at `url`: `sqlite:///absolute/path/of/state.db`, or `postgresql://...`.
 
-    Open nothing yet. On a server `repository` tells states apart. `machine` is that of the
-    caller's worktrees; without it, all are on one machine. The directory `copies` gets
+    Open nothing yet. On a server `repository` tells states apart. The directory `copies` gets
     backups of a file, and a copy of an older database before it is migrated; without it that copy
     goes beside the database, and there are no backups.
     """
@@ -138,8 +135,7 @@ def open_store(
     if scheme in ("postgresql", "postgres"):
         from tugtool.store.postgres import PostgresStore
 
-        options: Any = {"repository": repository, "machine": machine}
-        return PostgresStore(url, clock=clock, busy_seconds=busy_seconds, **options)
+        return PostgresStore(url, repository=repository, clock=clock, busy_seconds=busy_seconds)
     if not separator or scheme != "sqlite" or not path.startswith("/"):
         from tugtool.errors.state import DatabaseUnavailable
         from tugtool.system.agent_config import without_password
@@ -147,12 +143,7 @@ def open_store(
         raise DatabaseUnavailable(without_password(url), reason="is not the address of a database")
     from tugtool.store.sqlite import SqliteStore
 
-    store = SqliteStore(path, clock=clock, busy_seconds=busy_seconds, copies=copies)
-    if machine is not None:
-        from tugtool.store.owners import Owners
-
-        store.owners = Owners(machine)
-    return store
+    return SqliteStore(path, clock=clock, busy_seconds=busy_seconds, copies=copies)
 
 
 def locate(root: str, common_dir: str) -> tuple[str, str, str | None]:

@@ -14,10 +14,8 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
-
-    Named = Mapping[str, object]
 
     #: Reads the machines' ids and names.
     Asked = Callable[[], Iterable[tuple[str, str]]]
@@ -184,29 +182,60 @@ class Owners:
         self._names.setdefault(HOME, _host_name())
         return True
 
-    # -- in a file ---------------------------------------------------------------------
 
-    def owned(self, connection: Any, statement: str, values: Named) -> Named:
-        """Return the values of a statement with owners as they are stored; add their machine."""
-        if self.adds_owner(statement, values):
-            # This process is on the machine that has the file.
-            for each in (Machine(HOME, _host_name()), self.machine):
-                connection.execute(ADD_MACHINE, {"machine": each.id, "name": each.name})
-        ask = _asking(connection)
-        return {name: self.stored(name, value, ask) for name, value in values.items()}
+class FileConnection:
+    """A connection to a file that several machines share."""
 
-    def show(self, connection: Any, kind: Any) -> None:
-        """Let a connection give rows with owners as this machine sees them."""
+    def __init__(self, connection: Any, owners: Owners) -> None:
+        self._connection, self._owners = connection, owners
+        kind = connection.row_factory
 
         def row(cursor: Any, values: tuple[Any, ...]) -> Any:
             columns = [each[0] for each in cursor.description]
-            return kind(cursor, self.seen(columns, values, _asking(connection)))
+            return kind(cursor, owners.seen(columns, values, self._machines))
 
         connection.row_factory = row
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
 
-def _asking(connection: Any) -> Asked:
-    return lambda: [(id, name) for id, name in connection.execute(MACHINES)]
+    def execute(self, statement: str, values: Any = ()) -> Any:
+        """Run a statement; its owners are stored as they have to be."""
+        return self._connection.execute(statement, self._stored(statement, values))
+
+    def executemany(self, statement: str, rows: Iterable[Any]) -> Any:
+        """Run a statement once per row."""
+        return self._connection.executemany(statement, (self._stored(statement, r) for r in rows))
+
+    def _stored(self, statement: str, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        if self._owners.adds_owner(statement, values):
+            # This process is on the machine that has the file.
+            for each in (Machine(HOME, _host_name()), self._owners.machine):
+                named = {"machine": each.id, "name": each.name}
+                self._connection.execute(ADD_MACHINE, named)
+        stored = self._owners.stored
+        return {name: stored(name, value, self._machines) for name, value in values.items()}
+
+    def _machines(self) -> list[tuple[str, str]]:
+        return [(id, name) for id, name in self._connection.execute(MACHINES)]
+
+
+def share(store: Any, machine: Machine) -> None:
+    """Let a store tell owners apart by their machines; the caller's worktrees are on this one."""
+    owners = Owners(machine)
+    if not hasattr(store, "connect_file"):
+        store.owners = owners
+        return
+    opened = store.connect_file
+    store.connect_file = lambda *words, **how: FileConnection(opened(*words, **how), owners)
+
+
+def on_other_machine(owner: str) -> bool:
+    """Return whether an owner's worktree is on another machine: `machine:path`."""
+    machine, _, path = owner.partition(":")
+    return "/" not in machine and _is_path(path)
 
 
 def _is_path(text: str) -> bool:

@@ -51,7 +51,7 @@ class Workspace:
     def open_store(self, busy_seconds: float | None = None) -> Store:
         """Open the record again, for another thread or with a shorter wait for writers."""
         busy_seconds = busy_seconds or self.settings.number("state.busy_seconds")
-        if self.settings.state_url():
+        if self.settings.state_url() or config.variable("TUGCODE_MACHINE"):
             from tugtool.workflow import shared_record
 
             return shared_record.open_shared(self.repo, self.settings, busy_seconds)
@@ -60,12 +60,7 @@ class Workspace:
             from tugtool.workflow import records
 
             records.refuse_link(self.repo, link)
-        machine = None
-        if config.variable("TUGCODE_MACHINE"):
-            from tugtool.store.owners import this_machine
-
-            machine = this_machine(config.variable("TUGCODE_MACHINE"))
-        return open_store(url, busy_seconds=busy_seconds, copies=copies, machine=machine)
+        return open_store(url, busy_seconds=busy_seconds, copies=copies)
 
     def plan(self, name: str | None) -> str:
         """Return the key of the recorded plan with that name, or of the only active one."""

@@ -15,7 +15,6 @@ import time
 
 from tugtool.errors.state import QueryFailed
 from tugtool.store import NO_PLAN
-from tugtool.store.owners import Owners
 from tugtool.store.postgres import libpq, translate
 from tugtool.store.postgres.address import Address
 from tugtool.store.postgres.transaction import PostgresTransaction
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Any, ParamSpec, TypeVar
 
     from tugtool.store import Rescue
-    from tugtool.store.owners import Machine
+    from tugtool.store.owners import Owners
     from tugtool.store.postgres.libpq import PostgresRow
     from tugtool.store.postgres.listen import Listener
     from tugtool.store.postgres.transaction import Statement
@@ -93,14 +92,12 @@ class PostgresStore:
         repository: str | None = None,
         clock: Callable[[], int] | None = None,
         busy_seconds: float = 5,
-        machine: Machine | None = None,
     ) -> None:
         self.address = Address(url, repository)
         #: The repository's name, as its schema has it; None accepts any.
         self.repository = repository
-        #: The machine of the caller's worktrees; without one a path alone is the owner.
-        self.machine = machine
-        self.owners = Owners(machine) if machine else None
+        #: Owners as the caller's machine sees them; without one a path alone is the owner.
+        self.owners: Owners | None = None
         #: Whether the machine's name is in the database.
         self.is_known = False
         #: Set by tests; else the server's clock counts.

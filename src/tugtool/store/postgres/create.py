@@ -182,7 +182,7 @@ def migrate(store: PostgresStore) -> int | None:
         due = [each for leads_to, all_ in schema.MIGRATIONS if leads_to > version for each in all_]
         mark = f"update repository set version = {schema.VERSION}"
         grant = _GRANT.format(schema=_literal(store.address.schema))
-        adopt = _adoption(store.machine) if version < _WITH_MACHINES and store.machine else ()
+        adopt = _adoption(store.owners.machine) if version < _WITH_MACHINES and store.owners else ()
         _run(
             store, connection, (*map(translated, (_RECEIPTS, *due)), *adopt, grant, mark, "commit")
         )

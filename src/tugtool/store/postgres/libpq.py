@@ -102,10 +102,6 @@ class PostgresRow:
         """Return the names of the columns."""
         return list(self._columns)
 
-    def changed(self, values: tuple[Any, ...]) -> PostgresRow:
-        """Return a row of the same columns with other values."""
-        return PostgresRow(self._columns, values)
-
 
 class Outcome:
     """The result of a statement: its rows, and the number of changed rows."""

@@ -53,10 +53,13 @@ class Listener:
             left = deadline - time.monotonic()
             notices = connection.notices(min(left, self._look_seconds))
             self._look_seconds = SELDOM_SECONDS if notices else self._look_seconds
+            newest = max((int(each) for each in notices if each), default=0)
+            if newest > (self._seen or 0):
+                self._seen = newest
+                return True
             # A notice can arrive after this process has read what it reports.
-            is_new = any(not each or int(each) > (self._seen or 0) for each in notices)
             before, self._seen = self._seen, self._number()
-            if is_new or self._seen != before:
+            if "" in notices or self._seen != before:
                 return True
             if left <= 0:
                 return False

@@ -194,8 +194,9 @@ class PostgresTransaction:
         owners = self._owners
         if owners is None or not rows or COLUMNS.isdisjoint(rows[0].keys()):
             return rows
-        columns = rows[0].keys()
-        return [row.changed(owners.seen(columns, [*row], self._machines)) for row in rows]
+        columns = {name: number for number, name in enumerate(rows[0].keys())}
+        seen = (owners.seen(list(columns), [*row], self._machines) for row in rows)
+        return [libpq.PostgresRow(columns, values) for values in seen]
 
     def _machine(self, statement: str) -> list[Statement]:
         """Return what adds this machine before the first statement that adds an owner of it."""

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from tugtool.errors.state import DatabaseError
     from tugtool.store import Rescue
-    from tugtool.store.owners import Owners
     from tugtool.store.sqlite.file import Connection, Cursor, Events
     from tugtool.store.sqlite.group import SqliteGroup
     from tugtool.store.sqlite.restore import FileRescue
@@ -104,11 +103,7 @@ class SqliteTransaction:
     def many(self, statement: str, rows: Iterable[Mapping[str, object]]) -> None:
         """Run a statement once per row."""
         try:
-            stored = map(_storable, rows)
-            if self._store.owners is not None:
-                owned = self._store.owners.owned
-                stored = map(lambda row: owned(self._connection, statement, row), stored)
-            self._connection.executemany(statement, stored)
+            self._connection.executemany(statement, map(_storable, rows))
         except file.FAILURES as error:
             raise self._store.translated(error) from error
 
@@ -119,8 +114,6 @@ class SqliteTransaction:
         try:
             # Nearly every statement needs the plan and the time.
             named = _storable({"plan": self.plan, "now": self.now, **values})
-            if self._store.owners is not None:
-                named = self._store.owners.owned(self._connection, statement, named)
             try:
                 return take(self._connection.execute(statement, named))
             except UnicodeEncodeError:
@@ -192,8 +185,7 @@ class SqliteStore:
         self.backup = copies and os.path.join(copies, "backup.db")
         self.mark = copies and os.path.join(copies, "mark")
         self._kept_mark = file.Mark(self.mark)
-        #: If several machines share the file: what their worktrees are called.
-        self.owners: Owners | None = None
+        self.connect_file: Callable[..., Connection] = file.opened
         self._lock = lock.beside(path, busy_seconds=self._busy_seconds)
         self._writer: Connection | None = None
         self._reader: Connection | None = None
@@ -382,9 +374,7 @@ class SqliteStore:
 
     def _opened(self, mode: str) -> Connection:
         before = lock.identity(self.path)
-        connection = file.opened(self.path, mode, busy_seconds=self._busy_seconds)
-        if self.owners is not None:
-            self.owners.show(connection, file.Row)
+        connection = self.connect_file(self.path, mode, busy_seconds=self._busy_seconds)
         try:
             self._check(connection, mode)
         except BaseException:

@@ -16,8 +16,9 @@ from tugtool.errors.git import (
 from tugtool.git import advance, refs
 from tugtool.git import command as git
 from tugtool.state import dashes, intents
-from tugtool.state.record import on_other_machine, owner_of
+from tugtool.state.record import owner_of
 from tugtool.store import NO_PLAN
+from tugtool.store.owners import on_other_machine
 from tugtool.system import crash, lock
 from tugtool.workflow import worktree
 from tugtool.workflow.merge import rehearsal

@@ -12,6 +12,7 @@ from tugtool.git import worktrees as git_worktrees
 from tugtool.state import attempts, intents, proofs, record
 from tugtool.state import dashes as state_dashes
 from tugtool.state import worktrees as state_worktrees
+from tugtool.store.owners import on_other_machine
 from tugtool.store.sqlite import health
 from tugtool.system import clock
 from tugtool.workflow import salvage, worktree
@@ -138,7 +139,8 @@ def branches(subject: Subject) -> Iterator[DoctorFinding]:
     root = subject.repo.root
     trees = worktree.trees(subject.repo, subject.store)
     checked_out = {facts.get("branch") for facts in subject.worktrees()}
-    known = {tree.branch for tree in trees} | worktree.branches_elsewhere(subject.store)
+    away = state_worktrees.list_worktrees(subject.store, elsewhere=True)
+    known = {tree.branch for tree in trees} | {row["branch"] for row in away}
     own = refs.branches(subject.repo.root, worktree_branches.BRANCHES)
     for name, tip in own.items():
         if name not in checked_out | known:
@@ -189,7 +191,7 @@ def _lonely(root: str, name: str, tip: str) -> DoctorFinding:
 def dashes(subject: Subject) -> Iterator[DoctorFinding]:
     """Find active dashes whose worktree or branch is gone."""
     every = state_dashes.every(subject.store, ended=False)
-    for row in (row for row in every if not record.on_other_machine(row["worktree"])):
+    for row in (row for row in every if not on_other_machine(row["worktree"])):
         path = os.path.join(subject.repo.root, row["worktree"])
         if intents.find_intent(subject.store, "remove", path) is not None:
             # It is being released, which `intents` reports.

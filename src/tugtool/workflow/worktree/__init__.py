@@ -11,6 +11,7 @@ from tugtool.git import refs
 from tugtool.git import worktrees as git_worktrees
 from tugtool.state import record, worktrees
 from tugtool.state.record import owner_of
+from tugtool.store.owners import on_other_machine
 from tugtool.system import config
 from tugtool.system.lock import FileLock
 from tugtool.system.process import ProcessNote
@@ -74,12 +75,6 @@ class Worktree:
     def owner(self) -> str:
         """The name under which it owns steps."""
         return owner_of(self.path)
-
-    @property
-    def machine(self) -> str | None:
-        """The name of its machine, if it is another one."""
-        away = record.on_other_machine(self.path)
-        return self.path.partition(":")[0] if away else None
 
     @property
     def branch(self) -> str | None:
@@ -184,11 +179,6 @@ def trees(repo: Repository, store: Store) -> list[Worktree]:
     return [found[path] for path in sorted(found)]
 
 
-def branches_elsewhere(store: Store) -> set[str]:
-    """Return the branches of worktrees on other machines."""
-    return {str(row["branch"]) for row in worktrees.list_worktrees(store, elsewhere=True)}
-
-
 def is_dash(path: str, branch: str | None) -> bool:
     """Return whether a worktree belongs to a dash, by its place or its branch."""
     own = os.path.basename(path).startswith(DASH_DIRECTORIES)
@@ -242,13 +232,12 @@ def list_worktrees(repo: Repository, store: Store) -> WorktreeList:
     """Return all facts about every worktree, and the branches without one."""
     every = trees(repo, store)
     own = refs.branches(repo.root, BRANCHES)
-    away = [
-        Worktree(row["path"], row, None) for row in worktrees.list_worktrees(store, elsewhere=True)
-    ]
-    for tree in (*every, *away):
+    others = worktrees.list_worktrees(store, elsewhere=True)
+    every += [Worktree(row["path"], row, None) for row in others]
+    for tree in every:
         own.pop(tree.branch or "", None)
     with git_worktrees.SafeView():
-        entries = [_entry(repo, store, tree) for tree in (*every, *away)]
+        entries = [_entry(repo, store, tree) for tree in every]
     return {
         "worktrees": entries,
         "branches": [{"branch_name": name, "commit": commit} for name, commit in own.items()],
@@ -264,7 +253,7 @@ def _entry(repo: Repository, store: Store, tree: Worktree) -> WorktreeListWorktr
     return {
         "worktree_path": tree.path,
         "name": tree.name,
-        "machine": tree.machine,
+        "machine": tree.path.partition(":")[0] if on_other_machine(tree.path) else None,
         "branch_name": tree.branch,
         "base_branch": onto,
         "plan_path": tree.plan,

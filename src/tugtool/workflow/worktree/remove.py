@@ -338,7 +338,8 @@ def cleanup(
                 reasons = _removed(repo, store, tree, seen)
             done = _outcome(tree.path, tree.branch, tree.plan, reasons)
             (kept if reasons else removed).append(done)
-        used = {tree.branch for tree in trees} | worktree.branches_elsewhere(store)
+        away = {row["branch"] for row in worktrees.list_worktrees(store, elsewhere=True)}
+        used = {tree.branch for tree in trees} | away
         _clean_branches(repo, used, removed, kept, dry_run=dry_run)
     return {"dry_run": dry_run, "removed": removed, "kept": kept}
 
