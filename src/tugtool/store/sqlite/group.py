@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from tugtool.errors.state import DatabaseError
-    from tugtool.store.owners import Owners
     from tugtool.store.sqlite import SqliteStore
     from tugtool.store.sqlite.file import Connection, Events
 
@@ -66,11 +65,6 @@ class SqliteGroup:
         except file.FAILURES as error:
             raise self.translated(error) from error
         self._noted += noted if commit else ()
-
-    @property
-    def owners(self) -> Owners | None:
-        """The names of worktrees, if several machines share the file."""
-        return self._store.owners
 
     def now(self) -> int:
         """Return the time in milliseconds."""
