@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import io
 import json
 import os
 
@@ -225,3 +226,36 @@ def test_two_machines_of_one_name_are_told_apart(two):
     shown = {step["anchor"]: step["claimed_by"] for step in kiosk.show()["steps"]}
     assert (shown["step-2"], shown["step-3"]) == (PATH, f"kiosk-id-thi:{PATH}")
     third.store.close()
+
+
+def _epoch(lab: Lab) -> str:
+    (row,) = lab.rows("select epoch from epoch")
+    return row["epoch"]
+
+
+@pytest.mark.file
+def test_an_import_begins_a_new_epoch_and_what_had_no_machine_is_the_importers(two, tmp_path):
+    till, kiosk = two
+    with engines.in_file():
+        (tmp_path / "other").mkdir()
+        other = Lab(tmp_path / "other", "1 t")
+        other.claim(PATH)
+    lines = "".join(state.export(other.store)).replace(KEY, ".tugtool/tugplan-moved.md").encode()
+    before = _epoch(till)
+    state.import_(kiosk.store, io.BytesIO(lines))
+    assert _epoch(till) != before
+    (row,) = till.rows("select claimed_by from steps where plan_path = '.tugtool/tugplan-moved.md'")
+    assert row["claimed_by"] == f"kiosk:{PATH}"
+
+
+@pytest.mark.file
+def test_a_restore_begins_a_new_epoch(tmp_path):
+    lab = Lab(tmp_path, "1 t")
+    lab.store.close()
+    lab.store = open_store(lab.url, clock=lab.clock, copies=str(tmp_path / "copies"))
+    lab.claim(PATH)
+    before = _epoch(lab)
+    assert lab.store.back_up() is None
+    state.restore(lab.store)
+    assert _epoch(lab) != before
+    lab.store.close()
