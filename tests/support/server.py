@@ -67,7 +67,8 @@ class App:
         self.service.close()
 
     def get(self, path: str, query: Mapping[str, object] | None = None, **how) -> HttpResult:
-        return self.send("GET", path, query=urlencode(query or {}, doseq=True), **how)
+        said = {n: "true" if value is True else value for n, value in (query or {}).items()}
+        return self.send("GET", path, query=urlencode(said, doseq=True), **how)
 
     def post(self, path: str, body: object = None, **how) -> HttpResult:
         data = body if isinstance(body, bytes) else json.dumps(body or {}).encode()

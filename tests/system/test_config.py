@@ -41,6 +41,22 @@ KEYS = {
     "merge.check": ([], ["make test"]),
     "notify.command": ([], ["notify-send", "Tugtool"]),
     "notify.on": (["needs_person", "done", "stopped", "cooling_down"], ["done"]),
+    "serve.host": ("127.0.0.1", "::1"),
+    "serve.port": (8840, 0),
+    "serve.unix": ("", "auto"),
+    "serve.hosts": ([], ["tug.example"]),
+    "serve.behind_proxy": (False, True),
+    "serve.trusted_proxies": (["127.0.0.1"], ["10.0.0.1"]),
+    "serve.tls_cert": ("", "cert.pem"),
+    "serve.tls_key": ("", "key.pem"),
+    "serve.git": (False, True),
+    "serve.run_commands": (False, True),
+    "serve.batch": (64, 1),
+    "serve.max_streams": (500, 5),
+    "serve.max_streams_per_token": (50, 5),
+    "serve.max_body_bytes": (1048576, 1000),
+    "serve.writes_per_second": (50, 5),
+    "serve.git_seconds": (120, 5),
 }
 NUMBERS = [key for key, (default, _) in KEYS.items() if type(default) is int]
 
@@ -92,7 +108,7 @@ def test_each_key_can_be_set_and_the_others_stay(tmp_path, key):
 def test_all_keys_can_be_set_at_once_and_the_file_may_have_a_byte_order_mark(tmp_path):
     # Lists and words are written alike in TOML; true and false are not.
     lines = (
-        f"{key} = {str(other).lower() if other is False else repr(other)}\n"
+        f"{key} = {str(other).lower() if isinstance(other, bool) else repr(other)}\n"
         for key, (_, other) in KEYS.items()
     )
     settings = load(tmp_path, "\ufeff" + "".join(lines))

@@ -19,8 +19,9 @@ from tugtool.errors.server import BodyTooLarge, NotServed, RoleTooSmall
 from tugtool.server import deck, openapi, routes
 from tugtool.server.guard import Guard, LogLine, ServerTerms, retry_header
 from tugtool.server.routes import API, HttpRefusal
+from tugtool.server.served import JSON, Rendered, ServedRequest
 from tugtool.server.tokens import Caller, Tokens
-from tugtool.server.work import JSON, Rendered, ServedRequest, Service, refusal
+from tugtool.server.work import Service, refusal
 from tugtool.system import clock
 
 TYPE_CHECKING = False

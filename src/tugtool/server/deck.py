@@ -8,7 +8,8 @@ from tugtool import errors, state
 from tugtool.cli import output
 from tugtool.errors.server import RoleTooSmall
 from tugtool.server.routes import API
-from tugtool.server.work import Rendered, Service
+from tugtool.server.served import Rendered
+from tugtool.server.work import Service
 from tugtool.state import views
 from tugtool.system import text
 from tugtool.workflow import review
@@ -17,8 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tugtool.server.served import ServedWorkspace
     from tugtool.server.tokens import Caller
-    from tugtool.server.work import ServedWorkspace
 
     Values = Mapping[str, object]
     Answering = Callable[[ServedWorkspace, Values], Mapping[str, object]]

@@ -1,4 +1,4 @@
-"""What watchers see, read in a thread of its own: events, and objects that changed.
+"""The view of watchers, read in a thread of its own: events, and objects that changed.
 
 Nothing here knows what an event means: a topic is rendered again, and compared with the last time.
 """
@@ -9,8 +9,8 @@ import threading
 from typing import NamedTuple
 
 from tugtool.errors import TugError
+from tugtool.server.served import ServedWorkspace
 from tugtool.server.tokens import Caller
-from tugtool.server.work import ServedWorkspace
 from tugtool.state import views
 from tugtool.system import clock
 from tugtool.workflow import overview, review, sentences, transcripts
@@ -55,7 +55,7 @@ class Update(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What one look at the record found."""
+    """The result of one look at the record."""
 
     epoch: str
     seq: int

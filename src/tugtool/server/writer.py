@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tugtool.server.work import Rendered
+    from tugtool.server.served import Rendered
     from tugtool.store import Store
     from tugtool.workflow.workspace import Workspace
 

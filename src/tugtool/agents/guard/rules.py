@@ -55,7 +55,7 @@ STATE_WORDS = (
     *("archive", "artifact", "claim", "complete", "diff", "exec", "export", "heartbeat"),
     *("import", "log", "move", "pause", "prune", "ready", "reconcile", "release", "reopen"),
     *("reset", "restore", "resume", "review", "show", "start", "stats", "update", "verify"),
-    *("migrate", "why"),
+    *("migrate", "revisions", "why"),
 )
 
 #: Commands of git that change nothing, with any arguments.
