@@ -141,7 +141,7 @@ def _fan_out(bench: Bench, *, plant: bool) -> int:
 
 def _watched(path: Path, number: int, seconds: float, *, late: float) -> tuple[float, ...]:
     """Return milliseconds (99 %), the server's CPU in percent, kilobytes each, and lost events."""
-    words = [sys.executable, __file__]
+    words = [sys.executable, os.path.abspath(__file__)]
     server = subprocess.Popen([*words, "serve", str(path)], stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
