@@ -44,7 +44,7 @@ docs: $(VENV)/development ## Write the generated pages of docs/ and tugplug/, an
 	@$(BIN)/python scripts/reference.py
 	@$(BIN)/python scripts/plugin.py
 
-bench: $(VENV)/runtime $(BENCH)/installed ## Measure an installed, compiled package against its budgets; QUICK=1 for less.
+bench: $(VENV)/development $(BENCH)/installed ## Measure an installed, compiled package against its budgets; QUICK=1 for less.
 	@$(BIN)/python bench/run.py $(if $(QUICK),--quick); status=$$?; $(MAKE) --no-print-directory report; exit $$status
 
 report: $(VENV)/runtime $(BENCH)/installed ## Write docs/internals/performance.md anew from bench/results.

@@ -144,6 +144,19 @@ PUBLISHED = {
     "postgres-tls": Published(
         "PostgreSQL claim process, TLS and SCRAM / SQLite claim process", *(2.5, 3, " x")
     ),
+    "agents-errors": Published(
+        "1,000 agents on one PostgreSQL server: refused, or a step done twice", 0, 0
+    ),
+    "watchers-delay": Published(
+        "PostgreSQL, 50 watchers: a notice arrives after, the slowest of them",
+        *(200, 1000, " ms"),
+        why="50 processes wake up at once for every event, and share two processors.",
+    ),
+    "watchers-claims": Published(
+        "PostgreSQL: CPU of a claim beside 50 watchers / beside none, here and in its server",
+        *(1.05, 1.3, " x"),
+        why="The claim's server process wakes every watcher's.",
+    ),
     "recovery": Published(
         "kill -9 of a holder whose process is known: claims until the step is taken over",
         *(1, 1),

@@ -57,26 +57,31 @@ def prepare(url: str, name: str, plans: int, steps: int) -> list[str]:
 
 
 def _carry_out(
-    url: str, name: str, plan: str, owner: str, seconds: float, gate: Barrier, said: int
+    url: str, name: str, keys: list[str], number: int, seconds: float, gate: Barrier, said: int
 ) -> None:
-    """Claim and complete steps of one plan, one after the other."""
-    store, copy = opened(url, name), PlanCopy(plan, "hash")
-    with store.read(plan) as tx:
+    """Claim and complete steps of one plan, one after the other, then of the next."""
+    store, owner = opened(url, name), f"worker-{number}"
+    with store.read() as tx:
         assert tx.now
-    steps, refused, longest = list[str](), 0, 0.0
+    steps, refused, longest = list[tuple[str, str]](), 0, 0.0
     gate.wait()
     end = time.monotonic() + seconds
     while (begun := time.monotonic()) < end:
+        plan = keys[number % len(keys)]
+        copy = PlanCopy(plan, "hash")
         try:
             got = state.claim(store, plan, Request(owner), copy=copy)
+            if not got["claimed"]:
+                number += 1
+                continue
             longest = max(longest, time.monotonic() - begun)
             anchor, attempt = got["anchor"], got["attempt"]
             state.complete(store, plan, anchor, owner=owner, attempt=attempt, copy=copy)
-            steps.append(anchor)
+            steps.append((plan, anchor))
         except TugError:
             refused += 1
     with os.fdopen(said, "w") as out:
-        json.dump({"plan": plan, "steps": steps, "refused": refused, "longest": longest}, out)
+        json.dump({"steps": steps, "refused": refused, "longest": longest}, out)
 
 
 def work(url: str, workers: str, plans: str, seconds: str) -> dict[str, Any]:
@@ -88,7 +93,7 @@ def work(url: str, workers: str, plans: str, seconds: str) -> dict[str, Any]:
     sources = []
     for n in range(count):
         source, said = os.pipe()
-        facts = (url, name, keys[n % len(keys)], f"worker-{n}", float(seconds), gate, said)
+        facts = (url, name, keys, n, float(seconds), gate, said)
         fork.Process(target=_carry_out, args=facts).start()
         os.close(said)
         sources.append(source)
@@ -99,7 +104,7 @@ def work(url: str, workers: str, plans: str, seconds: str) -> dict[str, Any]:
         with os.fdopen(source) as lines:
             found.append(json.loads(lines.read()))
     spent = time.monotonic() - begun
-    done = [(each["plan"], step) for each in found for step in each["steps"]]
+    done = [(plan, step) for each in found for plan, step in each["steps"]]
     return {
         "rate": len(done) / spent,
         "shares": sorted(len(each["steps"]) for each in found),

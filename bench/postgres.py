@@ -66,7 +66,7 @@ def _inside(bench: Bench, *words: object) -> Any:
 
 
 def _crowd(bench: Bench, url: str) -> int:
-    count, seconds = (20, 3) if bench.options.quick else (CROWD, 15)
+    count, seconds = (20, 3) if bench.options.quick else (CROWD, 12)
     found = _inside(bench, "work", url, count, 1, seconds)
     least, most = found["shares"][0], found["shares"][-1]
     row = (count, found["refused"], found["twice"], least, most, least / max(1, most))

@@ -37,7 +37,7 @@ BENCHES = (
         "look",
     ),
     *("operations", "backup", "commit", "implement", "reconcile", "large", "doctor", "hook"),
-    "parser",
+    *("parser", "postgres", "watchers", "agents"),
 )
 
 

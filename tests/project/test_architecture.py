@@ -21,21 +21,14 @@ import tugtool
 HERE = "tests/project/test_architecture.py"
 ROOT = "tugtool"
 MOST_AT_THE_TOP = 12
-MOST_MODULES = 180
-#: A second engine, which no command loads unless its address is set, and the server with the
-#: sentences that it shares with the command line: their modules do not count for the limit, which
-#: keeps the rest of the package easy to search.
+MOST_MODULES = 175
+#: What only some commands load, beyond one machine: a second engine, which needs an address, and
+#: the server with what it shares with the command line; and a reader for settings that are set.
+#: These modules do not count for the limit, which keeps the rest of the package easy to search.
 BEYOND_THE_LIMIT = (
-    *("store.owners", "store.postgres", "workflow.shared_record"),
-    *(
-        "server",
-        "cli.serve",
-        "cli.usage",
-        "errors.server",
-        "system.serve_config",
-        "workflow.sentences",
-    ),
-    "store.sqlite.group",
+    *("store.owners", "store.postgres", "workflow.shared_record", "system.toml"),
+    *("server", "cli.serve", "cli.usage", "errors.server", "system.serve_config"),
+    *("state.requests", "store.sqlite.group", "workflow.sentences"),
 )
 LONGEST_FUNCTION = 40
 LONGEST_MODULE = 450
@@ -107,6 +100,7 @@ REASONS = {
     "state.record": "what every operation shares; every claim loads it as one file",
     "state.reviews": "what waits for a person, and what a person says to it",
     "store.postgres.libpq": "the driver: a command loads it as one file",
+    "store.postgres.statements": "the engine's own statements, apart from those of every engine",
     "store.postgres.transaction": "what is sent together, and what is sent again",
     "state.views": "show, status and what watchers compare are drawn from the same rows",
     "store.sqlite": "every command on the record loads it as one file",
@@ -633,7 +627,7 @@ PLANTED = [
     (the_top_is_short, "extra_{}/data.json", "", "entries, more than 12"),
     (every_entry_is_a_room, "novel.py", "", "novel.py is not a room"),
     (every_entry_is_a_room, "novel/deep.py", "", "add it to ORDER in " + HERE),
-    (there_are_few_modules, "plan/rule_{}.py", "", "modules, more than 175"),
+    (there_are_few_modules, "plan/rule_{}.py", "", "modules, more than 180"),
     (
         every_room_says_who_may_import_it,
         "server/__init__.py",

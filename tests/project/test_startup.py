@@ -64,17 +64,17 @@ LIMITS = {
     "--help": (11, 2_275),
     "validate --help": (13, 2_750),
     "plan --help --json": (11, 2_275),
-    "version": (19, 4_325),
-    "--version --json": (19, 4_325),
+    "version": (19, 4_350),
+    "--version --json": (19, 4_350),
     "complete-words -- state cl": (11, 2_275),
     "hook pre-tool-use": (20, 4_275),
     "state claim small --json": (25, 5_700),
     "state claim --json": (25, 5_700),
     "state start small step-1 --json": (25, 5_550),
     "state heartbeat small step-1 --json": (25, 5_550),
-    "state update small step-1 --all completed --json": (26, 5_825),
-    "state complete small step-1 --force x --json": (25, 5_675),
-    "commit --plan small --step step-1 --message x --worktree .tugtree/side --json": (39, 9_175),
+    "state update small step-1 --all completed --json": (26, 5_850),
+    "state complete small step-1 --force x --json": (25, 5_700),
+    "commit --plan small --step step-1 --message x --worktree .tugtree/side --json": (39, 9_200),
 }
 
 INIT = ["state", "init", "small"]

@@ -12,8 +12,9 @@ import traceback
 from support.state import KEY
 from tugtool import state
 from tugtool.state.record import PlanCopy
-from tugtool.store import open_store
+from tugtool.store import open_store, sql
 from tugtool.store.postgres import libpq, transaction
+from tugtool.system import text
 
 
 def plans(count: int) -> list[str]:
@@ -74,8 +75,26 @@ def settled() -> None:
     transaction.PostgresTransaction._opening = once
 
 
+def at_once() -> dict[str, object]:
+    """Events are written when they are noted, and not with the commit."""
+
+    def note(tx: transaction.PostgresTransaction, kind: str, detail: dict, **how: object) -> None:
+        how |= {"kind": kind, "detail": text.encode(detail)}
+        tx._wrote = True
+        tx._run(tx._bound(sql.ADD_EVENT, how))
+
+    return {"note": note}
+
+
+def numbering() -> None:
+    """See `at_once`."""
+    for name, value in at_once().items():
+        setattr(transaction.PostgresTransaction, name, value)
+
+
 FAULTS = {
     "": lambda: None,
+    "at once": numbering,
     "blind": blind,
     "early": early,
     "alike": alike,

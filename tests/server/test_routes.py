@@ -298,3 +298,36 @@ def test_a_bug_is_told_without_its_traceback(served, monkeypatch, capsys):
     assert "abc-1" in got.envelope["issues"][0]["message"]
     assert b"division" not in got.body
     assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_the_same_request_again_gets_the_same_answer(served):
+    app = served()
+    key = {"idempotency-key": "k 1"}
+    body = {"plan": "work", "step": "step-1", "kind": "note", "summary": "x"}
+    app.post("state/claim", {"plan": "work"})
+    first, again = (app.post("state/artifact", body, headers=key) for _ in range(2))
+    assert again.body == first.body
+    assert again.headers["tug-seq"] == first.headers["tug-seq"]
+    assert ("tug-replayed" in first.headers, again.headers["tug-replayed"]) == (False, "1")
+    notes = app.get("state/show", {"plan": "work", "full": True}).data["steps"][0]["artifacts"]
+    assert len(notes) == 1
+    other = app.post("state/artifact", {**body, "summary": "y"}, headers=key)
+    assert (other.status, "another request" in other.body.decode()) == (400, True)
+    # Another token has its own keys.
+    token, _ = app.tokens.add("anna", "operator")
+    theirs = app.post("state/pause", {"plan": "work"}, headers=key, token=token)
+    assert theirs.data["changed"]
+    for wrong in ("", "k" * 129):
+        assert app.post("state/pause", headers={"idempotency-key": wrong}).status == 400
+
+
+def test_a_request_that_changed_nothing_is_judged_anew(served):
+    app = served("1 t")
+    key = {"idempotency-key": "k"}
+    body = {"plan": "work", "worktree": "red"}
+    app.post("state/claim", {"plan": "work", "worktree": "blue"})
+    none = app.post("state/claim", body, headers=key)
+    assert none.data["claimed"] is False
+    app.post("state/release", {"plan": "work", "step": "step-1", "worktree": "blue"})
+    assert app.post("state/claim", body, headers=key).data["claimed"] is True
+    assert app.post("state/claim", body, headers=key).headers["tug-replayed"] == "1"

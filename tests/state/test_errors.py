@@ -50,6 +50,12 @@ def not_a_database(desk: Desk) -> None:
 
 
 def newer(desk: Desk) -> None:
+    if desk.repository:
+        store = desk.opened()
+        name = store.address.quoted_schema()
+        store.ask(f"update {name}.repository set version = {schema.VERSION + 1}".encode())
+        store.close()
+        return
     connection = sqlite3.connect(database(desk))
     connection.execute(f"pragma user_version = {schema.VERSION + 1}")
     connection.close()
@@ -102,8 +108,6 @@ def completed_and_rewritten(desk: Desk) -> None:
 CASES = [
     ("E041", 1, nothing, ("claim", "elsewhere"), 'no plan is called "elsewhere"'),
     ("E044", 1, completed_and_rewritten, ("init", "work", "--force"), "step-1: it is completed"),
-    ("E046", 1, not_a_database, ("claim", "work"), "state.db"),
-    ("E047", 1, failing, ("claim", "work"), "no such table"),
     ("E048", 1, changed, ("claim", "work"), "has changed since the plan was initialised"),
     ("E049", 4, blue_holds, ("start", "work", "step-1"), "step-1 is held by"),
     ("E050", 1, nothing, ("start", "work", "step-1"), "step-1 is pending; it has to be claimed"),
@@ -123,18 +127,33 @@ CASES = [
     ("E067", 1, parked, ("claim", "work", "--step", "step-1"), "is parked since"),
     ("E068", 1, worker, ("review", "--accept", "--step", "step-1"), "is for people"),
     ("E069", 1, cut_off, ("import", "../../x"), "../../x:2 is cut off"),
-    ("E077", 1, nothing, ("restore",), "is sound and complete"),
     ("E078", 1, elsewhere, ("restore",), "needs a state in a file"),
     ("E094", 1, renamed, ("init", "new"), "has the text of .tugtool/tugplan-work.md"),
     ("E070", 2, nothing, ("claim", "work", "--stp", "x"), "did you mean --step"),
 ]
 
 
-@pytest.mark.parametrize(
-    ("code", "status", "prepare", "words", "said"), CASES, ids=[case[0] for case in CASES]
-)
+#: What is wrong with a file.
+FILE_CASES = [
+    ("E046", 1, not_a_database, ("claim", "work"), "state.db"),
+    ("E047", 1, failing, ("claim", "work"), "no such table"),
+    ("E077", 1, nothing, ("restore",), "is sound and complete"),
+]
+GIVEN = ("code", "status", "prepare", "words", "said")
+
+
+@pytest.mark.parametrize(GIVEN, CASES, ids=[case[0] for case in CASES])
 def test_every_refusal_can_be_reached_in_text_and_in_json(desk, code, status, prepare, words, said):
-    desk = desk(*PLAN)
+    _is_refused(desk(*PLAN), code, status, prepare, words, said)
+
+
+@pytest.mark.file
+@pytest.mark.parametrize(GIVEN, FILE_CASES, ids=[case[0] for case in FILE_CASES])
+def test_so_can_those_of_a_file(desk, code, status, prepare, words, said):
+    _is_refused(desk(*PLAN), code, status, prepare, words, said)
+
+
+def _is_refused(desk: Desk, code: str, status: int, prepare, words: tuple, said: str) -> None:
     desk.repo.write({".tugtree/red/.tugtool/tugplan-second.md": "### Step 1: Second\n"})
     prepare(desk)
     refused = desk.json(*words)
@@ -152,7 +171,7 @@ def test_every_refusal_can_be_reached_in_text_and_in_json(desk, code, status, pr
 
 
 def test_the_cases_cover_every_class_of_the_state():
-    reached = {case[0] for case in CASES}
+    reached = {case[0] for case in (*CASES, *FILE_CASES)}
     assert {each.code for each in classes() if each.code} <= reached
 
 

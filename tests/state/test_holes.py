@@ -249,6 +249,7 @@ def test_hole_23_statuses_are_checked_items_are_unique_and_no_item_is_no_success
         lab.tick("step-1", "t99")
 
 
+@pytest.mark.file
 def test_hole_35_an_empty_file_is_not_a_plan_without_state_that_can_be_claimed_from(desk):
     desk = desk("1 t")
     database = desk.url.removeprefix("sqlite://")

@@ -1,9 +1,12 @@
 """A claim is renewed before it runs out, and its loss is noticed."""
 
+import contextlib
 import sqlite3
+from collections.abc import Iterator
 
 import pytest
 
+from support import engines
 from support.state import KEY
 from tugtool import state
 from tugtool.errors.state import QueryFailed
@@ -113,7 +116,21 @@ def test_a_database_that_cannot_be_read_says_nothing_about_the_claim(lab, ticks,
     assert kept.holds()
 
 
-@pytest.mark.file
+@contextlib.contextmanager
+def _busy(lab) -> Iterator[None]:
+    """Somebody else keeps the lock: of the file another program, of the plan another worker."""
+    if engines.is_postgres(lab.url):
+        with contextlib.closing(open_store(lab.url)) as store, store.write(KEY) as tx:
+            assert tx.now
+            yield
+        return
+    other = sqlite3.connect(lab.url.removeprefix("sqlite://"), isolation_level=None)
+    other.execute("begin immediate")
+    yield
+    other.execute("rollback")
+    other.close()
+
+
 def test_a_database_that_is_busy_says_nothing_about_the_claim_and_is_asked_again(lab, ticks):
     lab = lab("1 t")
     lab.claim(lease_seconds=60)
@@ -121,14 +138,11 @@ def test_a_database_that_is_busy_says_nothing_about_the_claim_and_is_asked_again
     kept.store = open_store(lab.url, clock=lab.clock, busy_seconds=0.05)
     ticks[0] += 20
     lab.clock.advance(20)
-    other = sqlite3.connect(lab.url.removeprefix("sqlite://"), isolation_level=None)
-    other.execute("begin immediate")
-    assert kept.holds()
-    assert kept.trouble.code == "E047"
-    with pytest.raises(QueryFailed):
-        kept.renew()
-    other.execute("rollback")
-    other.close()
+    with _busy(lab):
+        assert kept.holds()
+        assert kept.trouble.code == "E047"
+        with pytest.raises(QueryFailed):
+            kept.renew()
     assert kept.holds()
     assert kept.trouble is None
     assert until(lab) > before

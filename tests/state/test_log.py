@@ -6,11 +6,14 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from cli.test_state_wait import TUGCODE
+from support import engines
+from support.schema_copies import SchemaCopies
 from support.state import KEY, NOON, Lab, entry
 from tugtool import state
 from tugtool.cli import output
@@ -18,7 +21,6 @@ from tugtool.cli.draw import events as draw_events
 from tugtool.cli.draw.canvas import Canvas, local
 from tugtool.state import history
 from tugtool.state.history import Reader
-from tugtool.store import open_store
 from tugtool.system import clock as clocks
 from tugtool.workflow import sentences
 
@@ -318,21 +320,34 @@ def test_a_reader_of_an_empty_log_waits_for_the_first_event(lab):
     assert kinds(reader.page(lab.store)) == ["claim"]
 
 
-@pytest.mark.file
+def _kept(lab, tmp_path) -> Callable[[], object]:
+    """Copy the state as it is now; what puts it back, as a person's restore does."""
+    lab.store.close()
+    if engines.is_postgres(lab.url):
+        copies = SchemaCopies(lab.store)
+        copies.keep("earlier")
+        return lambda: copies.bring_back("earlier")
+    shutil.copy(tmp_path / "state.db", tmp_path / "copy.db")
+
+    def put_back() -> None:
+        lab.store.close()
+        os.replace(tmp_path / "copy.db", tmp_path / "state.db")
+
+    return put_back
+
+
 @pytest.mark.parametrize("meanwhile", [0, 1, 5])
 def test_a_log_that_goes_back_is_noticed_and_gone_on_with(lab, tmp_path, meanwhile):
     lab = lab("1 t")
     lab.claim(lease_seconds=99999)
-    lab.store.close()
-    shutil.copy(tmp_path / "state.db", tmp_path / "copy.db")
+    put_back = _kept(lab, tmp_path)
     lab.clock.advance(60)
     lab.start("step-1")
     lab.beat("step-1")
     reader = Reader(KEY)
     assert len(reader.page(lab.store)) == 4
     assert not reader.went_back
-    lab.store.close()
-    os.replace(tmp_path / "copy.db", tmp_path / "state.db")
+    put_back()
     lab.clock.advance(60)
     for _ in range(meanwhile):
         lab.beat("step-1")
@@ -355,7 +370,7 @@ def test_a_log_that_is_emptied_is_gone_on_with_too(lab):
 
 def test_a_long_log_is_told_in_pieces(desk):
     desk = desk("1 t")
-    store = open_store(desk.url)
+    store = desk.opened()
     with store.write(KEY) as tx:
         tx.many(
             "insert into events (at, plan_path, kind, detail) values (:at, :plan, 'pause', '{}')",
@@ -390,7 +405,8 @@ def test_the_command_tells_the_same_in_text_and_in_json(desk):
 def test_without_a_state_nothing_has_happened(desk):
     desk = desk("1 t", init=False)
     assert desk.ok("log")["events"] == []
-    assert desk.text("log").out == "nothing has happened yet\n"
+    # Tables are there before any plan is.
+    assert desk.text("log").out == f"nothing has happened{'' if desk.repository else ' yet'}\n"
     assert desk.json("log", "work").codes == ["E063"]
 
 

@@ -26,6 +26,8 @@ from tugtool.errors.state import BadImport
 from tugtool.plan import parser
 from tugtool.state import transfer
 from tugtool.store import open_store, schema
+from tugtool.store.postgres import PostgresStore
+from tugtool.store.postgres import create as tables
 from tugtool.store.sql import records as sql_records
 from tugtool.store.sqlite import create
 from tugtool.system import files
@@ -559,8 +561,20 @@ def test_many_lines_leave_in_few_pieces():
     assert 5 < len(pieces) < 20
 
 
+def _share(desk, other) -> None:
+    """Have another repository's state in the same database, if that is a server."""
+    if desk.repository:
+        name = "example.invalid/team/other"
+        other.git("remote", "add", "origin", f"https://{name}")
+        store = PostgresStore(desk.url, repository=name)
+        store.ask(f"drop schema if exists {store.address.quoted_schema()} cascade".encode())
+        tables.make(store)
+        store.close()
+
+
 def test_a_file_is_written_and_never_over_another(desk, other, tugcode):
     desk = desk("1 t")
+    _share(desk, other)
     path = other.path / "state.jsonl"
     answer = desk.ok("export", "--output", path)
     assert answer == {"exported_to": str(path), "rows": len(path.read_text().splitlines()) - 2}
@@ -576,12 +590,14 @@ def test_a_file_is_written_and_never_over_another(desk, other, tugcode):
     assert again[1:] == before.decode().splitlines()[1:]
     assert other.git("status", "--porcelain", "--untracked-files=all") == "?? state.jsonl\n"
     # Nothing of the copy that was checked is left, only what every state keeps there.
-    assert "mark" in os.listdir(other.path / ".git" / "tugtool")
+    kept = os.listdir(other.path / ".git" / "tugtool")
+    assert kept == ["shared-record"] if desk.repository else "mark" in kept
     assert not [n for n in os.listdir(other.path / ".git" / "tugtool") if n.startswith(".")]
 
 
 def test_what_is_piped_in_is_taken_too(desk, other, tugcode):
     desk = desk("1 t")
+    _share(desk, other)
     desk.feed(desk.text("export").out.encode())
     done = tugcode("-C", other.path, "state", "import", "--json")
     assert done.data["plans"] == [KEY]
@@ -602,7 +618,9 @@ def test_there_must_be_something_to_import(repo, tugcode, monkeypatch):
 
 def test_there_must_be_something_to_export(desk):
     desk = desk("1 t", init=False)
-    assert desk.json("export", "--output", "x").codes == ["E063"]
+    if not desk.repository:
+        # Tables without a plan are exported as what they are.
+        assert desk.json("export", "--output", "x").codes == ["E063"]
     assert desk.json("export", "work", "--output", "x").codes == ["E063"]
     assert not (desk.red / "x").exists()
     desk.ok("init", "work")
@@ -630,6 +648,7 @@ def test_a_file_that_cannot_be_kept_or_read_is_refused(tmp_path):
 
 def test_two_imports_at_once_give_one_state(desk, other):
     desk = desk("1 t", "2 t")
+    _share(desk, other)
     desk.ok("export", "--output", other.path / "x")
     racers = [command(other.path, "state", "import", "x") for _ in range(4)]
     answers = [json.loads(racer.communicate()[0]) for racer in racers]
@@ -673,6 +692,7 @@ def killed(cwd: Path, word: str, left: int, *words: str) -> int:
     return subprocess.run(argv, capture_output=True, check=False).returncode
 
 
+@pytest.mark.file
 @pytest.mark.parametrize("inserts", sampled([3, 8], 1))
 def test_an_import_killed_at_any_row_leaves_nothing(desk, other, inserts):
     desk = desk("1 t", "2 t < 1")
@@ -688,6 +708,7 @@ def test_an_import_killed_at_any_row_leaves_nothing(desk, other, inserts):
     assert killed(other.path, "insert", 999, "state", "import", "x") == 0
 
 
+@pytest.mark.file
 def test_an_export_killed_before_it_is_whole_leaves_no_file(desk):
     desk = desk("1 t")
     for word in ("select id", "select seq", "link"):

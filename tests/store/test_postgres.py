@@ -18,10 +18,10 @@ from tugtool import state
 from tugtool.errors import TugError
 from tugtool.errors.state import DatabaseUnavailable, NewerDatabase, QueryFailed
 from tugtool.state.record import PlanCopy
-from tugtool.store import NO_PLAN, open_store, schema, sql
-from tugtool.store.owners import Machine
+from tugtool.store import NO_PLAN, open_store, owners, schema, sql
 from tugtool.store.postgres import PostgresStore, create, libpq, transaction, translate
 from tugtool.store.postgres.address import Address, schema_of
+from tugtool.store.postgres.listen import Listener
 from tugtool.store.postgres.transaction import PostgresTransaction
 from tugtool.store.sql import git as sql_git
 from tugtool.store.sql import views as sql_views
@@ -259,6 +259,15 @@ def test_a_cursor_reads_on_while_other_statements_run(pg):
         numbers = tx.each("select n from generate_series(1, :most) as n", most=450)
         assert [next(numbers)[0], tx.value("select 7"), next(numbers)[0]] == [1, 7, 2]
         assert len([*numbers]) == 448
+
+
+def test_cursors_of_one_name_have_their_own_columns(pg):
+    """Also on a connection that knows its statements by now."""
+    for _ in range(4):
+        for columns in ("anchor, title", "step_index", "title, status, anchor"):
+            with pg.store.read(KEY) as tx:
+                rows = list(tx.each(f"select {columns} from steps order by step_index"))
+            assert [row.keys() for row in rows] == [columns.split(", ")] * 2
 
 
 def test_a_transaction_opened_within_another_has_a_connection_of_its_own(pg):
@@ -757,9 +766,13 @@ def test_a_connection_that_is_gone_is_noticed_wherever_it_is_used(pg):
         gone.receive(1)
     with pytest.raises(QueryFailed, match="nothing was made"):
         create.migrate(pg.store)
-    pg.store._idle += [gone, gone]
+    pg.store._idle += [gone, gone, gone]
+    assert pg.store.ask(b"select 1").rows[0][0] == 1
+    hasty = _second(pg, busy_seconds=0.01)
+    hasty._idle += [gone, gone, gone]
     with pytest.raises(QueryFailed, match="nothing was written"):
-        pg.store.ask(b"select 1")
+        hasty.ask(b"select 1")
+    hasty.close()
     with pytest.raises(QueryFailed, match="does not exist"):
         pg.store.ask(b"select odd")
 
@@ -858,6 +871,52 @@ def test_a_watcher_whose_connection_is_lost_hears_of_what_it_missed(pg):
     pg.claim()
     assert watcher.wait_for_change(30)
     watcher.close()
+
+
+def test_a_watcher_survives_connections_that_are_lost_again_and_again(pg, monkeypatch):
+    watcher = _second(pg, busy_seconds=30)
+    asked, lost = Listener._ask, [3]
+
+    def cut(listener: Listener, statement: bytes) -> libpq.Outcome:
+        if lost[0]:
+            lost[0] -= 1
+            raise libpq.ConnectionLost("cut")
+        return asked(listener, statement)
+
+    monkeypatch.setattr(Listener, "_ask", cut)
+    assert not watcher.wait_for_change(0)
+    # Also in the first look on a new connection: then the caller should look itself.
+    lost[0] = 1
+    watcher._listener.close()
+    begun = lambda self: setattr(self, "_connection", self._store.connect())  # noqa: E731
+    monkeypatch.setattr(Listener, "_begin", begun)
+    watcher._listener._seen = None
+    assert watcher.wait_for_change(0)
+    monkeypatch.undo()
+    monkeypatch.setattr(Listener, "_ask", cut)
+    lost[0] = 1000
+    watcher.busy_seconds = 0.1
+    with pytest.raises(QueryFailed, match="ended the connection"):
+        watcher.wait_for_change(0)
+    watcher.close()
+
+
+def test_a_follower_whose_look_was_cut_while_another_wrote_looks_again(pg, monkeypatch):
+    follower = _second(pg)
+    reader = state.Reader()
+    assert [event["kind"] for event in reader.page(follower)] == ["init"]
+    exchange, cut = transaction.PostgresTransaction._exchange, []
+
+    def cutting(tx: transaction.PostgresTransaction, batch: list) -> list:
+        if tx._store is follower and tx._log and not cut:
+            cut.append(pg.claim())
+            raise libpq.ConnectionLost("cut")
+        return exchange(tx, batch)
+
+    monkeypatch.setattr(transaction.PostgresTransaction, "_exchange", cutting)
+    assert [event["kind"] for event in reader.page(follower)] == ["claim"]
+    assert cut
+    follower.close()
 
 
 # -- tables ----------------------------------------------------------------------------
@@ -962,7 +1021,8 @@ def _shape(store: PostgresStore) -> list[list]:
 def thirteen(on_postgres, tmp_path):
     """Real rows in the tables of schema 13, as its own program made them; and a fresh schema."""
     base = engines.url_in(tmp_path).partition("&schema")[0]
-    store = PostgresStore(f"{base}&schema=thirteen", machine=Machine("id-a", "till"))
+    store = PostgresStore(f"{base}&schema=thirteen")
+    owners.share(store, owners.Machine("id-a", "till"))
     fresh = PostgresStore(engines.url_in(tmp_path))
     text = (Path(__file__).parent / "postgres-13.sql").read_text().replace("{schema}", "thirteen")
     connection = store.take()

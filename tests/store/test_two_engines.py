@@ -209,14 +209,11 @@ def _memory() -> str | None:
 def test_a_database_with_a_dictionarys_order_orders_as_sqlite_does(english, tmp_path):
     names = ["b", "B", "a", "_", "A", "step-10", "step-9", "Step", "z", "Z", "é", "e"]
     text = markdown("1").replace("### Step 1: Part 1\n", _steps(names))
-    url = f"postgresql:///tugtool?host={english}&user=postgres&schema=order"
-    store = PostgresStore(url)
-    plain = store.ask(b"select x from unnest($1::text[]) x order by x", "{b,B,a,_}").rows
-    assert [row[0] for row in plain] != ["B", "_", "a", "b"], "it is the order of bytes"
-    create.make(store)
-    store.close()
-    with engines.at(url):
+    with engines.at(english):
         there = Lab(tmp_path, text=text)
+        ask = there.store.ask
+        plain = ask(b"select x from unnest($1::text[]) x order by x", "{b,B,a,_}").rows
+        assert [row[0] for row in plain] != ["B", "_", "a", "b"], "it is the order of bytes"
     with engines.in_file():
         here = Lab(tmp_path, text=text)
     for statement in (sql.STEPS, "select anchor from steps order by anchor"):

@@ -25,7 +25,6 @@ SAMPLE = 12
 
 _current = "sqlite"
 _server: str | None = None
-_fixed: str | None = None
 _numbers = itertools.count()
 #: The name of a repository whose commands have their state there.
 REPOSITORY = "example.invalid/team/work"
@@ -40,13 +39,12 @@ TABLES = [found[1] for each in schema.TABLES if (found := create._TABLE.search(e
 NUMBERED = [found[1] for each in schema.TABLES if (found := create._NUMBERED.search(each))]
 _DELETE = [f"delete from {name}" for name in reversed(TABLES) if name != "epoch"]
 _RESET = [f"alter sequence {name}_number restart" for name in NUMBERED if name != "events"]
-_CLEAN = (*_DELETE, *_RESET, "delete from receipts", "update repository set last_event = 0")
+_FIRST = f"update repository set last_event = 0, version = {schema.VERSION}"
+_CLEAN = (*_DELETE, *_RESET, "delete from receipts", _FIRST)
 
 
 def url_in(directory: Path | str, repository: str | None = None) -> str:
     """The address of the state in a directory, which is there from now on, or can be made."""
-    if _fixed is not None:
-        return _fixed
     if _current == "sqlite":
         return f"sqlite://{directory}/state.db"
     if str(directory) not in _used:
@@ -114,15 +112,6 @@ def give_back(directory: Path | str) -> None:
     if store is not None:
         cleaned(store)
         _free.append(store)
-
-
-@contextlib.contextmanager
-def at(url: str) -> Iterator[None]:
-    """Inside, every state lies at that address."""
-    global _fixed
-    _fixed = url
-    yield
-    _fixed = None
 
 
 def drop(url: str) -> None:

@@ -41,14 +41,19 @@ def _user() -> dict[str, int]:
     return {"user": nobody.pw_uid, "group": nobody.pw_gid}
 
 
-def _programs(directory: Path) -> Path:
-    """The directory of the programs, where the user who runs them can reach it."""
+def installed() -> Path:
+    """The directory of the programs, for those that run as anybody: psql, pg_dump."""
     found = importlib.util.find_spec(WHEEL)
     assert found, f"{WHEEL} is not installed: make .venv/development"
     assert found.origin
-    packages = Path(found.origin).parents[1]
+    return Path(found.origin).parent / INSTALLED / "bin"
+
+
+def _programs(directory: Path) -> Path:
+    """The directory of the programs, where the user who runs them can reach it."""
+    packages = installed().parents[2]
     if os.geteuid() != 0:
-        return packages / WHEEL / INSTALLED / "bin"
+        return installed()
     # A checkout may lie where nobody else may look.
     needless = shutil.ignore_patterns("include", "*.a", "bitcode")
     for part in (f"{WHEEL}/{INSTALLED}", f"{WHEEL}.libs"):

@@ -1,6 +1,7 @@
 """The server in this process, without sockets; and as a real process, spoken to over raw ones."""
 
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlencode
@@ -162,22 +164,26 @@ def masked(text: str, root: Path) -> str:
 class Process:
     """`tugcode serve` as a process of its own."""
 
-    def __init__(self, root: Path, *words: str, **how) -> None:
-        command = [sys.executable, "-P", "-m", "tugtool", "-C", str(root), "serve", "--json"]
+    def __init__(
+        self, root: Path, *words: str, python: tuple[str, ...] = ("-P", "-m", "tugtool"), **how
+    ) -> None:
+        command = [sys.executable, *python, "-C", str(root), "serve", "--json"]
         package = str(Path(tugtool.__file__).parents[1])
         environment = {**os.environ, "PYTHONPATH": package, "PYTHONWARNINGS": "error"}
         words = words if "--fd" in words else ("--port", "0", *words)
+        # Not a pipe, which would be full after some hundred refusals.
+        self._told = tempfile.TemporaryFile()  # noqa: SIM115 (until the process has ended)
         self.running = subprocess.Popen(
             [*command, *words],
             env=environment,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=self._told,
             stdin=subprocess.DEVNULL,
             **how,
         )
         line = self.running.stdout.readline()
         if not line:
-            raise AssertionError(self.running.communicate()[1].decode())
+            raise AssertionError(self.end())
         self.data = json.loads(line)["data"]
         self.url, _, self.token = self.data["url"].partition("#t=")
         host, _, port = self.url.removeprefix("http://").strip("/").rpartition(":")
@@ -193,23 +199,25 @@ class Process:
 
     def end(self) -> tuple[int, str]:
         """Wait for its end: exit status and standard error."""
-        _, told = self.running.communicate(timeout=60)
-        return self.running.returncode, told.decode()
+        self.running.communicate(timeout=60)
+        if not self._told.closed:
+            self._told.seek(0)
+            self.told = self._told.read().decode()
+            self._told.close()
+        return self.running.returncode, self.told
 
     def connect(self) -> socket.socket:
         made = socket.create_connection((self.host, self.port), timeout=60)
         made.settimeout(60)
         return made
 
-    def raw(self, data: bytes) -> bytes:
-        """Send bytes, and return all that comes back before the server closes."""
+    def raw(self, data: bytes, patience: float = 60) -> bytes:
+        """Send bytes; all that comes back before the server closes, or says nothing for so long."""
         with self.connect() as made:
-            try:
+            made.settimeout(patience)
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 made.sendall(data)
-                made.shutdown(socket.SHUT_WR)
-                return received(made)
-            except (BrokenPipeError, ConnectionResetError):
-                return b""
+            return received(made)
 
     def request(
         self,
@@ -240,7 +248,7 @@ def received(made: socket.socket) -> bytes:
     try:
         while part := made.recv(65536):
             parts.append(part)
-    except ConnectionResetError:
+    except (ConnectionResetError, TimeoutError):
         pass
     return b"".join(parts)
 

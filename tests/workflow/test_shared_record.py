@@ -205,6 +205,19 @@ def test_doctor_names_who_keeps_the_lock_of_a_plan(findings, url, monkeypatch):
     store.close()
 
 
+def test_doctor_tells_how_far_a_standby_is_behind(findings, monkeypatch):
+    """What a server with standbys would say; the next test has them."""
+    told = (
+        b"select n, s from (values ('far', 5::bigint << 30), ('near', 1), ('new', null)) t (n, s)"
+    )
+    monkeypatch.setattr(health, "_STANDBYS", told)
+    (found,) = findings()["server"]
+    assert found.startswith("the standby far lacks 5120 MB that are committed")
+    monkeypatch.setattr(health, "_IS_STANDBY", b"select true")
+    (found,) = findings()["server"]
+    assert found.endswith("is a standby and takes no changes")
+
+
 @pytest.mark.proof(share=0)
 def test_doctor_finds_a_standby_and_one_that_is_behind(shared, tugcode, monkeypatch):
     """A real standby that gets everything, and applies nothing."""
@@ -214,8 +227,8 @@ def test_doctor_finds_a_standby_and_one_that_is_behind(shared, tugcode, monkeypa
         first.make()
         first.start()
         first._run("createdb", "-h", str(first.directory), "-U", "postgres", "tugtool")
-        late = {"recovery_min_apply_delay": "1h", "port": "5433"}
-        second = first.follow(Path(name) / "second", **late)
+        there = Path(name) / "second"
+        second = first.follow(there, recovery_min_apply_delay="1h", port="5433")
         second.start()
         try:
             monkeypatch.setenv("TUGCODE_STATE_URL", first.url())

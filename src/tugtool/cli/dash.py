@@ -169,6 +169,8 @@ def _facts(canvas: Canvas, each: DashListDash) -> Iterator[Span]:
 
 
 def _work(each: DashListDash) -> Span:
+    if each["exists"] is None:
+        return "dim", f"on {each['worktree_path'].partition(':')[0]}"
     if each["releasing"]:
         again = f"tugcode dash release {each['name']}"
         return "you", f"a release was interrupted; {again} goes on with it"

@@ -318,7 +318,14 @@ def _words(line: _TypedLine) -> Iterable[Offer]:
     if argument:
         return (offer for offer in _values(line, argument) if offer[0] not in line.positionals)
     # Without candidates, shells offer file names, which the command refuses.
-    return () if line.ended else _options(line)
+    return () if line.ended else (*_groups_in(line.call.path), *_options(line))
+
+
+def _groups_in(path: str) -> Iterator[Offer]:
+    """The groups below a command: `token` of `serve`."""
+    for group, said in parse.GROUPS.items():
+        if group.startswith(f"{path} "):
+            yield group.removeprefix(f"{path} "), said
 
 
 def _command_words(group: str) -> Iterable[Offer]:

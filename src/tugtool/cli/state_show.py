@@ -19,7 +19,7 @@ from tugtool.cli.parse import (
     Option,
 )
 from tugtool.errors import Usage, plan_argument, quoted
-from tugtool.errors.state import DatabaseUnavailable, PlanNotInitialised
+from tugtool.errors.state import DatabaseUnavailable, PlanNotInitialised, QueryFailed
 from tugtool.system import clock
 from tugtool.workflow import transcripts
 from tugtool.workflow.overview import Viewer, drift
@@ -267,7 +267,7 @@ def _followed(space: Workspace, reader: Reader) -> Iterator[Answer]:
                 yield _event_lines(log, reader, event)
             if not events:
                 space.store.wait_for_change(LONGEST_NAP_SECONDS)
-        except DatabaseUnavailable as error:
+        except (DatabaseUnavailable, QueryFailed) as error:
             tries += 1
             if not known and tries > MOST_TRIES:
                 raise  # the file is there, is not just being made, and is not our database

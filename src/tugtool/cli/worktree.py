@@ -92,8 +92,16 @@ def worktree_list(call: Call) -> Answer:
 
     def text() -> str:
         from tugtool.cli.draw import status
+        from tugtool.state import history
 
-        return status.worktrees(data, clock.text(clock.system_milliseconds()))
+        # By the clock of the leases, which may be a server's.
+        known = space.store.exists()
+        now = (
+            history.last_change(space.store)[1]
+            if known
+            else clock.text(clock.system_milliseconds())
+        )
+        return status.worktrees(data, now)
 
     return Answer(data, text)
 

@@ -17,6 +17,7 @@ from tugtool.implement.run import Escalation
 from tugtool.state import attempts, record, views
 from tugtool.state import proofs as state_proofs
 from tugtool.state import worktrees as state_worktrees
+from tugtool.store.owners import on_other_machine
 from tugtool.system import crash, process, text
 from tugtool.workflow import commit, salvage
 from tugtool.workflow.merge.reconcile import Evidence, Range
@@ -190,7 +191,8 @@ def pay_debts(run: Run, store: Store) -> None:
 
 def finish(run: Run, store: Store) -> None:
     """Save the work that dead runs left in worktrees, and clear those."""
-    rows = state_worktrees.with_unfinished_work(store, run.plan)
+    every = state_worktrees.with_unfinished_work(store, run.plan)
+    rows = [row for row in every if not on_other_machine(row["path"])]
     stamp = run.order_for("implement leaving").request_id
     ours = [row for row in rows if _reserved(run, store, row["path"], stamp)]
     for row in ours:

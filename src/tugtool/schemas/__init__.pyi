@@ -2430,6 +2430,7 @@ class WorktreeListWorktree(TypedDict):
 
     worktree_path: str
     name: str
+    machine: str | None
     branch_name: str | None
     base_branch: str | None
     plan_path: str | None

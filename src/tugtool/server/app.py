@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route as Path
 from starlette.routing import WebSocketRoute
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 #: A body has to arrive within this time: a slow one would hold its connection for ever.
 BODY_SECONDS = 20.0
 DEEPEST = 20
+LONGEST_KEY = 128
 #: Smaller answers are not compressed.
 _SMALLEST_COMPRESSED = 1400
 PAGE = b"""<!doctype html>
@@ -151,7 +152,12 @@ class Edge:
             body = await self._body(request)
             values = routes.decoded(body, deepest=DEEPEST)
         asked = ServedRequest(
-            route, values, caller, request.state.line.request_id, _if_seq(request, route)
+            route,
+            values,
+            caller,
+            request.state.line.request_id,
+            if_seq=_if_seq(request, route),
+            key=_idempotency_key(request, route),
         )
         return await self.service.carry_out(asked)
 
@@ -180,6 +186,8 @@ class Edge:
                     if size > most:
                         raise BodyTooLarge("bytes", most)
                     parts.append(part)
+        except ClientDisconnect:
+            raise HttpRefusal(errors.Usage("the sender has gone"), 400) from None
         except TimeoutError:
             problem = f"the request did not arrive within {BODY_SECONDS:.0f} s"
             raise HttpRefusal(errors.Usage(problem), 408) from None
@@ -229,6 +237,16 @@ def _if_seq(request: Request, route: routes.Route) -> int | None:
     return int(given)
 
 
+def _idempotency_key(request: Request, route: routes.Route) -> str | None:
+    given = request.headers.get("idempotency-key")
+    if given is None or route.method == "GET":
+        return None
+    if not 0 < len(given) <= LONGEST_KEY or not given.isascii() or not given.isprintable():
+        problem = f"Idempotency-Key has 1 to {LONGEST_KEY} printable characters"
+        raise errors.Usage(problem, command=route.command)
+    return given
+
+
 def _refused(request: Request, error: TugError, status: int | None = None) -> Response:
     command = request.url.path.removeprefix(API).replace("/", " ")[:100]
     reply = refusal(error, command, status)
@@ -246,6 +264,8 @@ def _written(request: Request, reply: Rendered) -> Response:
     headers = {"tug-exit-status": str(reply.exit_status)}
     if reply.seq is not None:
         headers["tug-seq"] = str(reply.seq)
+    if reply.replayed:
+        headers["tug-replayed"] = "1"
     if reply.code:
         request.state.line.code = reply.code
     body = reply.body

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 
 LONGEST_URL = 4096
+MOST_HEADER_BYTES = 16384
 #: Wrong tokens from one address in one minute, before it has to wait.
 MOST_WRONG_TOKENS = 10
 _MINUTE = 60.0
@@ -138,9 +139,11 @@ def check_site(visit: Visit) -> None:
 
 
 def check_method(visit: Visit) -> None:
-    """Refuse other methods than those of the path, and a URL that is too long."""
+    """Refuse other methods than those of the path, and a URL or headers that are too long."""
     if visit.size > LONGEST_URL:
         raise HttpRefusal(BodyTooLarge("bytes in its URL", LONGEST_URL), 414)
+    if sum(len(name) + len(value) + 4 for name, value in visit.headers) > MOST_HEADER_BYTES:
+        raise HttpRefusal(BodyTooLarge("bytes in its headers", MOST_HEADER_BYTES), 431)
     allowed = [method for method in ("GET", "POST") if (method, visit.path) in routes.ROUTES]
     plain = ["GET"] if visit.path in (*visit.guard.pages, *visit.guard.plain) else ["GET", "POST"]
     if visit.method not in (allowed or plain):

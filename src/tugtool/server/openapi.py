@@ -108,7 +108,13 @@ def _operation(route: Route, components: Json) -> Json:
             "in": "header",
             "schema": {"type": "integer"},
             "description": "refuse if the plan or step has changed since this event (E106)",
-        }
+        },
+        {
+            "name": "Idempotency-Key",
+            "in": "header",
+            "schema": {"type": "string", "minLength": 1, "maxLength": 128},
+            "description": "the same request with this key again gets the same answer, for a day",
+        },
     ]
     return operation
 

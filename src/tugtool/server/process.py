@@ -17,7 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from tugtool import errors
 from tugtool.errors.server import Exposed, PortTaken
 from tugtool.server.app import make_app
-from tugtool.server.guard import ServerTerms
+from tugtool.server.guard import MOST_HEADER_BYTES, ServerTerms
 from tugtool.server.tokens import Tokens
 from tugtool.server.work import Service
 from tugtool.system import clock, files, process, text
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 
 LOOPBACK = ("127.0.0.1", "::1")
-HEADER_BYTES = 16384
 MOST_CONNECTIONS = 1000
 STOP_SECONDS = 5
 _BACKLOG = 2048
@@ -285,7 +284,7 @@ class Server:
             date_header=True,
             limit_concurrency=MOST_CONNECTIONS,
             timeout_graceful_shutdown=STOP_SECONDS,
-            h11_max_incomplete_event_size=HEADER_BYTES,
+            h11_max_incomplete_event_size=MOST_HEADER_BYTES,
             ssl_certfile=listening.cert or None,
             ssl_keyfile=listening.key or None,
             ssl_version=ssl.PROTOCOL_TLS_SERVER,

@@ -7,6 +7,8 @@ rendered once per change and kept as bytes.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +24,7 @@ from tugtool.server import routes
 from tugtool.server.routes import HttpRefusal, Route
 from tugtool.server.tokens import Caller
 from tugtool.server.writer import Writer
+from tugtool.state import requests
 from tugtool.state.record import PlanCopy, owner_of
 from tugtool.system import clock, config
 from tugtool.workflow import records
@@ -59,6 +62,8 @@ class Rendered(NamedTuple):
     seq: int | None = None
     #: Done once the answer is on its way; returns the problem, if there was one.
     after: Callable[[], str | None] | None = None
+    #: True if the same request got this answer before.
+    replayed: bool = False
 
 
 class ServedRequest(NamedTuple):
@@ -69,6 +74,14 @@ class ServedRequest(NamedTuple):
     caller: Caller
     request_id: str = ""
     if_seq: int | None = None
+    #: The sender's own name for this request: again, it gets the same answer.
+    key: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """The same for two requests that ask for the same."""
+        said = json.dumps([self.route.command, dict(self.values)], sort_keys=True)
+        return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class ServedWorkspace(Workspace):
@@ -171,7 +184,8 @@ class Service:
         return await self._write(request)
 
     async def _write(self, request: ServedRequest) -> Rendered:
-        return await self._writer.do(lambda store: self._run(store, request))
+        keyed = request.key is not None
+        return await self._writer.do(lambda store: self._run(store, request), together=keyed)
 
     async def _claim_later(self, request: ServedRequest) -> Rendered:
         """Claim, again after each change, until the time is up: the writer never waits."""
@@ -262,6 +276,25 @@ class Service:
         return space
 
     def _run(self, store: Store, request: ServedRequest) -> Rendered:
+        """Answer as before if the request came before, or else run it and keep the answer."""
+        if request.key is None:
+            return self._perform(store, request)
+        what = {"command": request.route.command, "request_hash": request.digest}
+        try:
+            before = requests.recall(store, request.caller.name, request.key, **what)
+        except TugError as error:
+            return refusal(error, request.route.command)
+        if before is not None:
+            exit_status, seq, body = json.loads(before)
+            return Rendered(200, exit_status, body.encode(), seq=seq, replayed=True)
+        reply = self._perform(store, request)
+        # A request that changed nothing is judged anew.
+        if reply.status == 200 and not _is_worth_waiting(reply):
+            answer = json.dumps([reply.exit_status, reply.seq, reply.body.decode()])
+            requests.remember(store, request.caller.name, request.key, **what, answer=answer)
+        return reply
+
+    def _perform(self, store: Store, request: ServedRequest) -> Rendered:
         """Run the command's function and render its answer."""
         route = request.route
         call = ServedCall(lambda worktree: self._space(store, request, worktree))

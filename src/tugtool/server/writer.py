@@ -31,9 +31,12 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
 
-    async def do(self, work: Callable[[Store], Rendered]) -> Rendered:
-        """Let the thread do it. Return the answer after it is stored."""
-        task = _Task(work, asyncio.get_running_loop())
+    async def do(self, work: Callable[[Store], Rendered], *, together: bool = False) -> Rendered:
+        """Let the thread do it. Return the answer after it is stored.
+
+        `together`: it has several transactions, to be stored with one commit.
+        """
+        task = _Task(work, asyncio.get_running_loop(), together=together)
         self._waiting.put(task)
         reply = await task.future
         assert reply is not None
@@ -63,7 +66,7 @@ class Writer:
 
 def _store_together(store: Store, tasks: list[_Task]) -> list[_Task]:
     """Do the first tasks and store them with one commit. Return them: now they may be answered."""
-    if len(tasks) == 1:
+    if len(tasks) == 1 and not tasks[0].together:
         tasks[0].do(store)
         return tasks
     done: list[_Task] = []
@@ -91,8 +94,14 @@ def _failed_alone(store: Store, tasks: list[_Task]) -> list[_Task]:
 class _Task:
     """Work for the writer, and the future that gets its answer."""
 
-    def __init__(self, work: Callable[[Store], Rendered], loop: asyncio.AbstractEventLoop) -> None:
-        self._work, self._loop = work, loop
+    def __init__(
+        self,
+        work: Callable[[Store], Rendered],
+        loop: asyncio.AbstractEventLoop,
+        *,
+        together: bool = False,
+    ) -> None:
+        self._work, self._loop, self.together = work, loop, together
         self.future: asyncio.Future[Rendered | None] = loop.create_future()
         self._outcome: Rendered | BaseException | None = None
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from tugtool.errors.state import InvalidEntry
 from tugtool.state import record
 from tugtool.store import sql
+from tugtool.store.owners import on_other_machine
 from tugtool.store.sql import git as sql_git
 from tugtool.store.sql import views as sql_views
+from tugtool.system import process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,8 +104,6 @@ def note_retry(
 def runs(tx: Transaction, plan: str) -> dict[str, Any]:
     """Return how the last run of a plan ended or died, and since when another process runs one."""
     import json  # A claim need not load these.
-
-    from tugtool.system import process
 
     ended, last, since, unknown = [], None, None, False
     for row in tx.all(sql_views.LATE_RUNS, plan=plan):
@@ -293,9 +293,10 @@ def artifacts(store: Store, plan: str, *, kind: str) -> list[Row]:
 
 
 def list_unsaved(store: Store, plan: str | None = None) -> list[Row]:
-    """Return attempts with unsaved work: oldest first, or newest first of one plan."""
+    """Return attempts with unsaved work here: oldest first, or newest first of one plan."""
     with store.read(plan) as tx:
-        return tx.all(sql_git.EVERY_UNSAVED if plan is None else sql_git.UNSAVED)
+        every = tx.all(sql_git.EVERY_UNSAVED if plan is None else sql_git.UNSAVED)
+    return [row for row in every if not on_other_machine(row["worktree"])]
 
 
 def salvage_status(store: Store, plan: str, anchor: str, number: int) -> tuple[bool, str | None]:

@@ -368,6 +368,8 @@ def _first(tx: Transaction, row: Row, step: Row, substeps: list[Row]) -> First:
 
 def _has_needs_elsewhere(tx: Transaction, step: Row, substeps: list[Row]) -> bool:
     """Return whether another worktree has committed a dependency of a held step or substep."""
+    if not substeps and "needs_elsewhere" in [*step.keys()]:
+        return bool(step["needs_elsewhere"])
     needs = (row for each in (step, *substeps) for row in tx.all(sql.NEEDS, anchor=each["anchor"]))
     # The step itself, if a substep needs it, has no commit while it is held.
     return any(row["commit_hash"] and row["completed_by"] != step["claimed_by"] for row in needs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tugtool.errors.state import QueryFailed
 from tugtool.state import record
 from tugtool.state.checklists import KINDS, STATUSES
 from tugtool.store import sql
@@ -75,6 +76,13 @@ class Reader:
 
     def page(self, store: Store) -> list[StateLogEvent]:
         """Return the next events; empty if there are none yet."""
+        try:
+            return self._page(store)
+        except QueryFailed:
+            # A lost connection, and a commit meanwhile: a follower goes on with a new look.
+            return self._page(store)
+
+    def _page(self, store: Store) -> list[StateLogEvent]:
         with store.read(self.plan) as tx:
             return self.read(tx, most=PAGE)
 

@@ -1,7 +1,4 @@
-"""Rows of intents: the plan of a command, recorded before it acts.
-
-A killed command leaves its intent behind; the next command finishes or undoes the work.
-"""
+"""Rows of intents: recorded before a command acts. After a kill, the next command goes on."""
 
 from __future__ import annotations
 
@@ -32,8 +29,11 @@ def find_intent(store: Store, kind: str, path: str) -> Row | None:
 
 
 def list_intents(store: Store, kind: str | None = None) -> list[Row]:
-    """Return all intents, or those of a kind, by worktree."""
-    return rows(store, sql.EVERY_INTENT if kind is None else sql.INTENTS, kind=kind)
+    """Return this machine's intents, or those of a kind, by worktree."""
+    from tugtool.store.owners import on_other_machine
+
+    every = rows(store, sql.EVERY_INTENT if kind is None else sql.INTENTS, kind=kind)
+    return [row for row in every if not on_other_machine(row["worktree"])]
 
 
 def detail(intent: Row) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from tugtool.errors.state import PlanChanged
 from tugtool.state import intents, record
 from tugtool.store import sql
+from tugtool.store.owners import on_other_machine
 from tugtool.store.sql import git as sql_git
 from tugtool.store.sql import records as sql_records
 from tugtool.store.sql import views as sql_views
@@ -226,7 +227,8 @@ def _raise_attempts(tx: Transaction, highest: Mapping[str, int], actor: str | No
 def _finish_intents(tx: Transaction, seen: Collection[tuple[str, int]]) -> list[str]:
     """Finish the commits that are in git and whose step is completed."""
     finished = []
-    for intent in tx.all(sql_git.INTENTS_OF, kind="commit"):
+    every = tx.all(sql_git.INTENTS_OF, kind="commit")
+    for intent in (row for row in every if not on_other_machine(row["worktree"])):
         anchor = intent["step_anchor"]
         step = tx.first(sql.STEP, anchor=anchor)
         done = step is not None and step["status"] == "completed"

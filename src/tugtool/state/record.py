@@ -24,8 +24,7 @@ CLOSED = ("completed", "deferred")
 HOLD = "claimed_by claimed_at lease_expires_at heartbeat_at"
 
 
-# With a `signature` (the file system's facts of the file) the hash is computed by `read`, and only
-# if the signature has changed since it was last computed.
+# With a `signature`, the file system's facts of the file, `read` is called only if they changed.
 class PlanCopy:
     """The caller's plan file, by its hash; None if there is no file."""
 
@@ -67,8 +66,7 @@ class PlanCopy:
 
 def plan_row(tx: Transaction, statement: str = "", **values: object) -> Row:
     """Return the plan's row; raise if it has no state."""
-    row = tx.first(statement if statement else sql.PLAN, **values)
-    if row is None:
+    if (row := tx.first(statement or sql.PLAN, **values)) is None:
         raise errors.PlanNotInitialised(tx.plan)
     return row
 
@@ -86,9 +84,8 @@ def step_row(tx: Transaction, anchor: str) -> Row:
 def family(tx: Transaction, anchor: str) -> tuple[Row, Row]:
     """Return the row of the anchor, and the step whose claim counts for it."""
     row = step_row(tx, anchor)
-    if row["parent_anchor"] is None:
-        return row, row
-    return row, step_row(tx, row["parent_anchor"])
+    parent = row["parent_anchor"]
+    return row, row if parent is None else step_row(tx, parent)
 
 
 def members(tx: Transaction, row: Row) -> list[Row]:
@@ -141,13 +138,15 @@ def reopen_unfinished(tx: Transaction, row: Row, *statuses: str) -> Changes:
 def gone(tx: Transaction, plan: str | None = None) -> set[str]:
     """Return held steps whose holder's process no longer runs."""
     holders = tx.all(sql.HOLDERS, plan=tx.plan if plan is None else plan)
-    return {row["step_anchor"] for row in holders if _is_gone(row)}
+    return {row["step_anchor"] for row in holders if is_gone(row)}
 
 
-def _is_gone(row: Row) -> bool:
+def is_gone(row: Row) -> bool:
+    """Return whether a holder's process has ended; of another machine's only the lease counts."""
+    from tugtool.store.owners import on_other_machine
     from tugtool.system import process  # Most claims name no process.
 
-    return process.is_gone(row)
+    return process.is_gone(row) and not on_other_machine(row["worktree"])
 
 
 def storable(text: str) -> str:
@@ -424,17 +423,21 @@ def progress(tx: Transaction, anchor: str) -> None:
 def _dependents(tx: Transaction, step: Row, *, by: int) -> tuple[list[str], int]:
     """Change the counts of dependents. Return the substeps among them, and the ready steps."""
     home = step["parent_anchor"] or step["anchor"]
-    substeps, ready = [], 0
+    rows = tx.all(sql.DEPENDENTS, anchor=step["anchor"])
+    substeps = [row["anchor"] for row in rows if row["parent_anchor"] is not None]
+    together = not substeps and step["parent_anchor"] is None
+    if rows and together:
+        tx.later(sql.SHIFT_DEPENDENTS, anchor=step["anchor"], by=by)
+    ready = 0
     open_deps: dict[str, int] = {}
-    for row in tx.all(sql.DEPENDENTS, anchor=step["anchor"]):
+    for row in rows:
         top = row["top"]
-        if row["parent_anchor"] is not None:
-            substeps.append(row["anchor"])
         if top == home:
             continue  # inside one step no claim is waited for
         # Several substeps of one step may wait for the same one.
         open_deps[top] = open_deps.get(top, row["open_deps"]) + by
-        tx.later(sql.SHIFT_OPEN_DEPS, anchor=top, by=by)
+        if not together:
+            tx.later(sql.SHIFT_OPEN_DEPS, anchor=top, by=by)
         if row["parked_at"] is None and row["status"] == "pending":
             ready += _turned(open_deps[top], by)
     return substeps, ready

@@ -8,7 +8,6 @@ from tugtool.state import attempts, checklists, completion, proofs, record, rele
 from tugtool.store import sql
 from tugtool.store.sql import records as sql_records
 from tugtool.store.sql import views as sql_views
-from tugtool.system import process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 def stale(tx: Transaction) -> dict[tuple[str, str], Lost]:
     """Every held step by plan and anchor, with the reason why its worker lost it, or None."""
-    holders = [row for row in tx.all(sql_views.EVERY_HOLDER) if process.is_gone(row)]
+    holders = [row for row in tx.all(sql_views.EVERY_HOLDER) if record.is_gone(row)]
     gone = {(row["plan_path"], row["step_anchor"]) for row in holders}
     return {
         key: "expired" if row["lease_expires_at"] < tx.now else "gone" if key in gone else None

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import posixpath
 
 from tugtool.errors.state import BadImport, NewerDatabase, PlansRecorded, QueryFailed
 from tugtool.state import dashes as state_dashes
 from tugtool.state import plans
-from tugtool.state.upkeep import FORMAT, FORMAT_VERSION
+from tugtool.state.upkeep import FORMAT, FORMAT_VERSION, new_epoch
 from tugtool.store import NO_PLAN, schema, sql
 from tugtool.store.sql import git as sql_git
 from tugtool.store.sql import records as sql_records
@@ -130,7 +129,6 @@ def _take(
         recorded = [plan for plan in plans if tx.first(sql.PLAN, plan=plan) is not None]
         if recorded:
             raise PlansRecorded(recorded)
-        tx.run(sql_records.NEW_EPOCH, epoch=os.urandom(16).hex())
         known = recorded_keys(tx, dashes)
         if known is not None:
             raise BadImport(name, f"has the dash {known}, which is recorded here already")
@@ -143,6 +141,7 @@ def _take(
                     problem = f"has a row of {table} that cannot be: {error.message}"
                     raise BadImport(name, problem, line=line) from error
                 raise
+        new_epoch(tx)
         return [plan for plan in plans if _settle(tx, plan, name)]
 
 

@@ -228,6 +228,8 @@ def put_back(rescue: Rescue, *, dry_run: bool = False, actor: str | None = None)
     by = (rescue.most_changes // _APART + 1) * _APART
     with copy.read() as tx:
         keys = [str(row["plan_path"]) for row in tx.all(sql.PLANS)]
+    with copy.write(NO_PLAN) as tx:
+        new_epoch(tx)
     ended: list[Any] = []
     plans: list[Any] = []
     for key in keys:
@@ -236,8 +238,6 @@ def put_back(rescue: Rescue, *, dry_run: bool = False, actor: str | None = None)
             row = record.plan_row(tx)
             steps = {"completed_steps": row["steps_done"], "total_steps": row["steps_total"]}
             plans.append({"plan_path": key, "status": row["status"], **steps})
-    with copy.write(NO_PLAN) as tx:
-        tx.run(sql_records.NEW_EPOCH, epoch=os.urandom(16).hex())
     return {
         "restored": not dry_run,
         "source": facts["source"],
@@ -249,6 +249,11 @@ def put_back(rescue: Rescue, *, dry_run: bool = False, actor: str | None = None)
         "claims_ended": ended,
         "set_aside": None if dry_run else rescue.put_in_place(),
     }
+
+
+def new_epoch(tx: Transaction) -> None:
+    """Tell programs that follow the events that other rows have taken their place."""
+    tx.run(sql_records.NEW_EPOCH, epoch=os.urandom(16).hex())
 
 
 def _fence(tx: Transaction, *, by: int, facts: Mapping[str, Any], actor: str | None) -> list[Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tugtool.state import record
 from tugtool.state.intents import detail as detail_of
 from tugtool.state.intents import plans_at
-from tugtool.store import rows, sql
+from tugtool.store import NO_PLAN, rows, sql
+from tugtool.store.owners import on_other_machine
 from tugtool.store.sql import git as sql_git
 from tugtool.system import text
 
@@ -27,9 +28,10 @@ RESERVED_SECONDS = 600
 _MOST_AHEAD = 64
 
 
-def list_worktrees(store: Store) -> list[Row]:
-    """Return every recorded worktree, by path."""
-    return rows(store, sql_git.WORKTREES)
+def list_worktrees(store: Store, *, elsewhere: bool = False) -> list[Row]:
+    """Return every recorded worktree of this machine, or of all others, by path."""
+    every = rows(store, sql_git.WORKTREES)
+    return [row for row in every if on_other_machine(row["path"]) is elsewhere]
 
 
 def known_branches(store: Store) -> set[str]:
@@ -201,7 +203,8 @@ def wrong_worktree(tx: Transaction, owner: str) -> WrongWorktree:
     from tugtool.errors.git import WrongWorktree  # Only for a refusal.
 
     recorded = tx.one(sql_git.WORKTREE, path=owner)["plan_path"]
-    right = [row["path"] for row in tx.all(sql_git.WORKTREES_OF)]
+    every = [row["path"] for row in tx.all(sql_git.WORKTREES_OF)]
+    right = [path for path in every if not on_other_machine(path)]
     return WrongWorktree(owner, plan=tx.plan, recorded=recorded, right=right)
 
 
@@ -216,13 +219,14 @@ def intend_creation(
     base_branch: str,
     base_commit: str,
 ) -> None:
-    """Record which worktrees are about to be made.
+    """Record which worktrees are about to be made, before any other machine chooses.
 
     `choose` gets the recorded branches, the paths where the plan was worked on (also removed
     ones) and the date; it returns the path and the branch of each new worktree.
     """
-    with store.write(plan) as tx:
+    with store.write(plan, NO_PLAN) as tx:
         branches = {row["branch"] for row in tx.all(sql_git.WORKTREES)}
+        branches |= {detail_of(row)["branch"] for row in tx.all(sql_git.INTENTS, kind="create")}
         paths = [row["path"] for row in tx.all(sql_git.WORKED_IN)]
         for path, branch in choose(branches, paths, tx.now[:10]):
             tx.run(

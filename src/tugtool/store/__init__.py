@@ -138,8 +138,9 @@ def open_store(
         return PostgresStore(url, repository=repository, clock=clock, busy_seconds=busy_seconds)
     if not separator or scheme != "sqlite" or not path.startswith("/"):
         from tugtool.errors.state import DatabaseUnavailable
+        from tugtool.system.agent_config import without_password
 
-        raise DatabaseUnavailable(url, reason="is not the address of a database")
+        raise DatabaseUnavailable(without_password(url), reason="is not the address of a database")
     from tugtool.store.sqlite import SqliteStore
 
     return SqliteStore(path, clock=clock, busy_seconds=busy_seconds, copies=copies)

@@ -1,6 +1,10 @@
 """Machines and owners: which machine is this, and what is stored for its worktrees.
 
-Only a record that several machines share needs this module.
+An owner is a machine and the path of a worktree. Stored is `ID:PATH`; in a file a path alone is
+on the machine that has the file. The engines translate on the way in and out, so the rooms above
+see their own machine's owners as paths, as if there were no other, and others as `NAME:PATH`.
+
+Only a record that several machines share loads this module.
 """
 
 from __future__ import annotations
@@ -8,6 +12,33 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
+
+    #: Reads the machines' ids and names.
+    Asked = Callable[[], Iterable[tuple[str, str]]]
+
+#: Columns that have an owner, and `detail`: the events' JSON, which may name one.
+COLUMNS = frozenset(("claimed_by", "completed_by", "worktree", "path", "actor", "detail"))
+#: Parameters that have one; `file` is a path too, and each machine has its own files.
+PARAMETERS = COLUMNS | {"owner", "file"}
+IN_DETAIL = ('"reclaimed_from": "', '"completed_by": "')
+
+MACHINES = "select id, name from machines"
+# Mostly it is there: then nothing is locked. Names are unique.
+ADD_MACHINE = """
+insert into machines (id, name)
+select cast(:machine as text),
+       case when exists (select 1 from machines where name = :name)
+            then cast(:name as text) || '-' || substr(cast(:machine as text), 1, 6)
+            else cast(:name as text) end
+ where not exists (select 1 from machines where id = :machine)
+on conflict do nothing
+"""
+#: The id of the machine that has the file.
+HOME = ""
 #: Files with the host's own id: Linux (systemd, D-Bus), FreeBSD.
 _ID_FILES = ("/etc/machine-id", "/var/lib/dbus/machine-id", "/etc/hostid")
 _LONGEST_NAME = 64
@@ -32,7 +63,7 @@ def this_machine(given: str | None = None) -> Machine:
     name = machine_name(given or "")
     if name:
         return Machine(name, name)
-    name, own = machine_name(os.uname().nodename) or "machine", _host_id()
+    name, own = _host_name(), _host_id()
     return Machine(_digest(own) if own else name, name)
 
 
@@ -40,6 +71,10 @@ def machine_name(text: str) -> str:
     """Return a name that can stand before the colon of `machine:path`."""
     kept = "".join(each if each.isascii() and _is_kept(each) else "-" for each in text)
     return kept.strip("-.")[:_LONGEST_NAME]
+
+
+def _host_name() -> str:
+    return machine_name(os.uname().nodename) or "machine"
 
 
 def _is_kept(char: str) -> bool:
@@ -81,3 +116,135 @@ def _digest(own: bytes) -> str:
     except ImportError:
         from hashlib import blake2s
     return blake2s(own, key=b"tugtool", digest_size=6).hexdigest()
+
+
+class Owners:
+    """Translates the owners of one store, whose machine is this one."""
+
+    __slots__ = ("_names", "_own", "machine")
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self._own = f"{machine.id}:" if machine.id else ""
+        #: Id -> name.
+        self._names: dict[str, str] = {}
+
+    def stored(self, name: str, value: object, ask: Asked) -> object:
+        """Return the value of a parameter as the database has it."""
+        if type(value) is not str or name not in PARAMETERS:
+            return value
+        if name == "detail":
+            return _in_detail(value, lambda text: self._stored(text, ask))
+        return self._stored(value, ask)
+
+    def seen(self, columns: Sequence[str], values: Sequence[Any], ask: Asked) -> tuple[Any, ...]:
+        """Return a row's values as this machine sees them."""
+        return tuple(
+            self._seen_in(column, value, ask) if column in COLUMNS and type(value) is str else value
+            for column, value in zip(columns, values, strict=True)
+        )
+
+    def adds_owner(self, statement: str, names: Iterable[str]) -> bool:
+        """Return whether the machine has to be known for a statement: it adds an owner."""
+        return statement.lstrip().startswith("insert") and not PARAMETERS.isdisjoint(names)
+
+    def _stored(self, value: str, ask: Asked) -> str:
+        if _is_path(value):
+            return self._own + value
+        name, mark, path = value.partition(":")
+        if not mark or not _is_path(path):
+            return value
+        found = self._id_of(name) or (self._read(ask) and self._id_of(name))
+        return path if found == (HOME,) else f"{found[0] if found else name}:{path}"
+
+    def _id_of(self, name: str) -> tuple[str] | None:
+        return next(((id,) for id, known in self._names.items() if known == name), None)
+
+    def _seen_in(self, column: str, value: str, ask: Asked) -> str:
+        if column == "detail":
+            return _in_detail(value, lambda text: self._seen(text, ask))
+        return self._seen(value, ask)
+
+    def _seen(self, value: str, ask: Asked) -> str:
+        if self._own and value.startswith(self._own):
+            return value.removeprefix(self._own)
+        if not self._own and _is_path(value):
+            return value
+        id, _, path = (HOME, ":", value) if _is_path(value) else value.partition(":")
+        if not _is_path(path):
+            return value
+        if id not in self._names:
+            self._read(ask)
+        return f"{self._names.setdefault(id, id)}:{path}"
+
+    def _read(self, ask: Asked) -> bool:
+        self._names |= dict(ask())
+        self._names.setdefault(HOME, _host_name())
+        return True
+
+
+class FileConnection:
+    """A connection to a file that several machines share."""
+
+    def __init__(self, connection: Any, owners: Owners) -> None:
+        self._connection, self._owners = connection, owners
+        kind = connection.row_factory
+
+        def row(cursor: Any, values: tuple[Any, ...]) -> Any:
+            columns = [each[0] for each in cursor.description]
+            return kind(cursor, owners.seen(columns, values, self._machines))
+
+        connection.row_factory = row
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def execute(self, statement: str, values: Any = ()) -> Any:
+        """Run a statement; its owners are stored as they have to be."""
+        return self._connection.execute(statement, self._stored(statement, values))
+
+    def executemany(self, statement: str, rows: Iterable[Any]) -> Any:
+        """Run a statement once per row."""
+        return self._connection.executemany(statement, (self._stored(statement, r) for r in rows))
+
+    def _stored(self, statement: str, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        if self._owners.adds_owner(statement, values):
+            # This process is on the machine that has the file.
+            for each in (Machine(HOME, _host_name()), self._owners.machine):
+                named = {"machine": each.id, "name": each.name}
+                self._connection.execute(ADD_MACHINE, named)
+        stored = self._owners.stored
+        return {name: stored(name, value, self._machines) for name, value in values.items()}
+
+    def _machines(self) -> list[tuple[str, str]]:
+        return [(id, name) for id, name in self._connection.execute(MACHINES)]
+
+
+def share(store: Any, machine: Machine) -> None:
+    """Let a store tell owners apart by their machines; the caller's worktrees are on this one."""
+    owners = Owners(machine)
+    if not hasattr(store, "connect_file"):
+        store.owners = owners
+        return
+    opened = store.connect_file
+    store.connect_file = lambda *words, **how: FileConnection(opened(*words, **how), owners)
+
+
+def on_other_machine(owner: str) -> bool:
+    """Return whether an owner's worktree is on another machine: `machine:path`."""
+    machine, _, path = owner.partition(":")
+    return "/" not in machine and _is_path(path)
+
+
+def _is_path(text: str) -> bool:
+    return text.startswith(("/", "."))
+
+
+def _in_detail(text: str, change: Callable[[str], str]) -> str:
+    """Return an event's JSON with its owners changed; only their beginnings are."""
+    for mark in IN_DETAIL:
+        head, found, tail = text.partition(mark)
+        text = head + found + change(tail) if found else text
+    return text

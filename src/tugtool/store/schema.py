@@ -322,10 +322,6 @@ create index steps_held on steps (plan_path, claimed_by, step_index)
 create index steps_leased on steps (plan_path, lease_expires_at)
  where parent_anchor is null and claimed_by is not null
 """,
-    """
-create index steps_live on steps (plan_path, step_index)
- where parent_anchor is null and claimed_by is not null
-""",
     # Partial, or SQLite takes it for every query of top-level steps, and reads them all.
     """
 create index steps_family on steps (plan_path, parent_anchor, step_index)
@@ -370,6 +366,8 @@ MIGRATIONS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (
         14,
         (
+            # Few steps are held: to sort them costs less than to keep them sorted at every claim.
+            "drop index steps_live",
             *(f"alter table attempts add column {column}\n" for column in _ROLE),
             _MACHINES,
             *_EPOCH,

@@ -112,21 +112,34 @@ class AddressSetting(TextSetting):
 
 
 #: Secret parameters of an address.
-SECRET = ("password", "sslpassword")
+SECRET = ("password", "sslpassword", "scram_client_key", "scram_server_key", "oauth_client_secret")
+#: What is shown instead of an address, or of its rest, that may be a password.
+HIDDEN = "..."
 
 
 def without_password(url: str) -> str:
     """The address without any part of a password; it may lose more than that."""
     scheme, mark, rest = url.partition("://")
-    before, at, after = rest.rpartition("@")
-    if at:
-        rest = f"{before.partition(':')[0]}@{after}"
-    elif odd_port(rest):
-        rest = rest.replace(f":{odd_port(rest)}", "")
+    if not mark:
+        return HIDDEN if any(c in url for c in ":=@") else url
     head, question, query = rest.partition("?")
-    options = [each for each in query.split("&") if each.partition("=")[0] not in SECRET]
+    if "@" in query:
+        # A password before the host with a question mark, or one of the parameters with an @.
+        return f"{scheme}{mark}{HIDDEN}"
+    before, at, after = head.rpartition("@")
+    if at:
+        head = f"{before.partition(':')[0]}@{after}"
+    elif odd_port(head):
+        head = head.replace(f":{odd_port(head)}", "")
+    options = [each for each in query.split("&") if _is_shown(each)]
     tail = question + "&".join(options) if question and options else ""
     return f"{scheme}{mark}{head}{tail}"
+
+
+def _is_shown(option: str) -> bool:
+    """True for a parameter by its plain name; the rest may be a part of a password."""
+    name, equals, _ = option.partition("=")
+    return bool(equals) and name not in SECRET and name.replace("_", "").isalpha()
 
 
 def odd_port(rest: str) -> str:

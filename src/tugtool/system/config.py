@@ -52,13 +52,12 @@ VARIABLES = {
     "pictures in ASCII",
     "COLUMNS": "how wide to write, instead of the terminal's width",
     "TUGCODE_STATE_URL": "the database that has the state, as `state.url`; it may have a password",
+    "TUGCODE_MACHINE": "this machine's name in a state that machines with the same id share",
     "TUGCODE_DEBUG": "set to 1: errors show where in the code they arose",
-    "TUGCODE_ATTEMPT": "the attempt a worker runs under, as `--attempt`; counts only for the step "
-    "that TUGCODE_STEP names",
+    "TUGCODE_ATTEMPT": "the attempt a worker runs under, as `--attempt`, for the step TUGCODE_STEP",
     "TUGCODE_STEP": "the step that TUGCODE_ATTEMPT belongs to",
     "TUGCODE_PLAN": "the plan that TUGCODE_ATTEMPT belongs to; any if not set",
-    "TUGCODE_WORKTREE": "the worktree that a worker was given; an agent with a role edits nothing "
-    "outside it",
+    "TUGCODE_WORKTREE": "the worktree that a worker was given; an agent with a role edits only it",
     "TUGCODE_ROLE": "the caller's role; it may run only what docs/internals/guard.md says",
     "TUGCODE_CRASH_AT": "for tests: the name of a point (docs/internals/crash-points.md) at which "
     "the process kills itself, as `kill -9` would, or waits",

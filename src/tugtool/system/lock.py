@@ -298,7 +298,9 @@ def _comes(came: _thread.LockType, seconds: float, more: Callable[[], float]) ->
 
 def _sign(descriptor: int, pid: int) -> None:
     try:
-        os.pwrite(descriptor, b"%-20d\n" % pid, 0)
+        line = b"%-20d\n" % pid
+        if os.pread(descriptor, len(line), 0) != line:
+            os.pwrite(descriptor, line, 0)
     except OSError:
         # The disk is full. The signature is a courtesy; the lock is ours without it.
         return

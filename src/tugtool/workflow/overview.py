@@ -17,6 +17,8 @@ from tugtool.errors import (
 from tugtool.errors.state import move_command
 from tugtool.git import command as git
 from tugtool.plan import catalog
+from tugtool.state import record
+from tugtool.store.owners import on_other_machine
 from tugtool.workflow import plans, records, transcripts
 from tugtool.workflow.workspace import plan_copy
 
@@ -431,7 +433,7 @@ def _mark_stale(plan: StateShowPlan) -> None:
         top = tops[anchor]
         home = top["claimed_by"] or top["completed_by"] or evidence["worktree"]
         if home not in commits:
-            commits[home] = refs.head_commit(home)
+            commits[home] = None if on_other_machine(home) else refs.head_commit(home)
         evidence["worktree_commit"] = commits[home]
         if commits[home] is not None:  # Evidence for the step's own commit stays valid.
             evidence["stale"] = evidence["commit"] not in (commits[home], top["commit_hash"] or "")
@@ -439,8 +441,6 @@ def _mark_stale(plan: StateShowPlan) -> None:
 
 def why(space: Workspace, plan: str, anchor: str) -> StateWhy:
     """Explain the situation of a step, and name the commands that free it."""
-    from tugtool.state import record
-
     found = _hash_now(space, plan)
     drifted = found != record.require_plan(space.store, plan)["plan_hash"]
     most = space.settings.number("state.max_attempts")

@@ -11,7 +11,7 @@ import os
 from tugtool.errors import BadSetting, TugError
 from tugtool.errors.state import DatabaseUnavailable
 from tugtool.git import origin_url
-from tugtool.store import open_store
+from tugtool.store import locate, open_store, owners
 from tugtool.system import config, files
 
 TYPE_CHECKING = False
@@ -28,7 +28,23 @@ _SEEN_PATH = "tugtool/shared-record"
 
 
 def open_shared(repo: Repository, settings: Settings, busy_seconds: float) -> Store:
-    """Open the record at the configured address."""
+    """Open the record at the configured address, or in its file, as this machine sees it."""
+    at_url = bool(settings.state_url())
+    store = (_open_at_url if at_url else _open_file)(repo, settings, busy_seconds)
+    owners.share(store, owners.this_machine(config.variable("TUGCODE_MACHINE")))
+    return store
+
+
+def _open_file(repo: Repository, _: Settings, busy_seconds: float) -> Store:
+    url, copies, link = locate(repo.root, repo.common_dir)
+    if link is not None:
+        from tugtool.workflow import records
+
+        records.refuse_link(repo, link)
+    return open_store(url, busy_seconds=busy_seconds, copies=copies)
+
+
+def _open_at_url(repo: Repository, settings: Settings, busy_seconds: float) -> Store:
     name = settings.word("state.repository") if settings.is_set("state.repository") else ""
     name = name or normalised(origin_url(repo.common_dir))
     if not name:

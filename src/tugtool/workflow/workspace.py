@@ -51,7 +51,7 @@ class Workspace:
     def open_store(self, busy_seconds: float | None = None) -> Store:
         """Open the record again, for another thread or with a shorter wait for writers."""
         busy_seconds = busy_seconds or self.settings.number("state.busy_seconds")
-        if self.settings.state_url():
+        if self.settings.state_url() or config.variable("TUGCODE_MACHINE"):
             from tugtool.workflow import shared_record
 
             return shared_record.open_shared(self.repo, self.settings, busy_seconds)

@@ -357,7 +357,9 @@ def _tree_facts(canvas: Canvas, tree: WorktreeListWorktree, now: str) -> Iterato
     yield "dim", canvas.said(f"{tree['branch_name']} from {tree['base_branch']}")
     if tree["ahead"] is not None:
         yield "", f"{tree['ahead']} ahead, {tree['behind']} behind"
-    if not tree["exists"]:
+    if tree["machine"]:
+        yield "dim", canvas.said(f"on {tree['machine']}")
+    elif not tree["exists"]:
         yield "wrong", "its directory is gone"
     elif tree["clean"]:
         yield "done", "clean"

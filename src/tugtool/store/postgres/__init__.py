@@ -10,6 +10,7 @@ To add a schema change: `store.schema`; `create` has what PostgreSQL calls diffe
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 
 from tugtool.errors.state import QueryFailed
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Any, ParamSpec, TypeVar
 
     from tugtool.store import Rescue
-    from tugtool.store.owners import Machine
+    from tugtool.store.owners import Owners
     from tugtool.store.postgres.libpq import PostgresRow
     from tugtool.store.postgres.listen import Listener
     from tugtool.store.postgres.transaction import Statement
@@ -91,13 +92,14 @@ class PostgresStore:
         repository: str | None = None,
         clock: Callable[[], int] | None = None,
         busy_seconds: float = 5,
-        machine: Machine | None = None,
     ) -> None:
         self.address = Address(url, repository)
         #: The repository's name, as its schema has it; None accepts any.
         self.repository = repository
-        #: The machine of the caller's worktrees; without one a path alone is the owner.
-        self.machine = machine
+        #: Owners as the caller's machine sees them; without one a path alone is the owner.
+        self.owners: Owners | None = None
+        #: Whether the machine's name is in the database.
+        self.is_known = False
         #: Set by tests; else the server's clock counts.
         self.clock = clock
         self.busy_seconds = min(busy_seconds, 2_000_000)
@@ -199,6 +201,8 @@ class PostgresStore:
                 raise self._without_library(error) from error
             except libpq.ConnectionFailed as error:
                 said = str(error)
+                # A traceback shows the error too.
+                error.args = (self.address.cleaned(said),)
                 passing = "FATAL" not in said or any(words in said for words in _PASSING)
                 if not passing or time.monotonic() + pause > deadline:
                     raise translate.unreachable(self.address, said) from error
@@ -236,18 +240,22 @@ class PostgresStore:
             engine="postgres",
         )
 
-    def ask(self, statement: bytes, *values: object, again: bool = True) -> libpq.Outcome:
+    def ask(self, statement: bytes, *values: object) -> libpq.Outcome:
         """Run one statement as a transaction that changes nothing."""
-        connection = self.take()
-        try:
-            connection.send(statement, [libpq.encoded(value) for value in values])
-            connection.flush()
-            outcome = connection.receive(1)[0]
-        except libpq.ConnectionLost as error:
-            connection.close()
-            if again:
-                return self.ask(statement, *values, again=False)
-            raise translate.lost(self.address, "nothing was written") from error
+        deadline, pause = time.monotonic() + self.busy_seconds, 0.0
+        while True:
+            connection = self.take()
+            try:
+                connection.send(statement, [libpq.encoded(value) for value in values])
+                connection.flush()
+                outcome = connection.receive(1)[0]
+                break
+            except libpq.ConnectionLost as error:
+                connection.close()
+                if time.monotonic() + pause > deadline:
+                    raise translate.lost(self.address, "nothing was written") from error
+                time.sleep(pause)
+                pause = min(pause * 2 or 0.05, 1.0)
         self.give_back(connection)
         if isinstance(outcome, libpq.StatementFailed):
             raise translate.refusal(self.address, outcome)
@@ -276,6 +284,8 @@ def persistent(operation: Callable[P, T]) -> Callable[P, T]:
     if isinstance(operation, type) or operation.__name__ in _ONCE:
         return operation
 
+    # The operation's name, page and arguments are those of the operation itself.
+    @functools.wraps(operation)
     def persisting(*words: P.args, **how: P.kwargs) -> T:
         for _ in range(_MOST_CALLS):
             try:

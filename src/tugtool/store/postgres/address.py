@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 #: Our one parameter of an address: the schema, or the prefix of schema names.
 SCHEMA_OPTION = "schema"
 SCHEMA = "tugtool"
+#: Characters that divide the parts of an address.
+_SPECIAL = frozenset("/:?#[]@& ")
+#: Instead of a message that may quote a part of a password.
+_ODD = "its address cannot be read; write special characters of a password as %XX"
 #: PostgreSQL truncates longer names.
 LONGEST_NAME = 63
 
@@ -25,7 +29,7 @@ LONGEST_NAME = 63
 class Address:
     """The parts of an address: for libpq, for people, and the repository's schema."""
 
-    __slots__ = ("_secrets", "base", "libpq", "schema", "shown")
+    __slots__ = ("_is_plain", "_secrets", "base", "libpq", "schema", "shown")
 
     def __init__(self, url: str, repository: str | None = None) -> None:
         head, mark, query = url.partition("?")
@@ -42,10 +46,14 @@ class Address:
         #: The prefix of all schemas of states in this database.
         self.base = base
         self.schema = base if repository is None else schema_of(base, repository)
-        self._secrets = [each for each in _secrets(url) if each]
+        self._secrets = sorted({each for each in _secrets(url) if each}, key=len, reverse=True)
+        written = [each for each in self._secrets if each in url]
+        self._is_plain = _is_plain(url, written)
 
     def cleaned(self, text: str) -> str:
         """Return a message without this address's password in any form."""
+        if not self._is_plain:
+            return _ODD
         for secret in self._secrets:
             text = text.replace(secret, "***")
         return text
@@ -71,10 +79,25 @@ def _secrets(url: str) -> Iterator[str]:
     found = [before.partition(":")[2] if at else odd_port(rest)]
     for option in rest.partition("?")[2].split("&"):
         name, _, value = option.partition("=")
-        found += [value] if name in SECRET else []
+        found += [value] if _decoded(name) in SECRET else []
     for each in found:
         yield each
-        if "%" in each:
-            from urllib.parse import unquote
+        yield _decoded(each)
 
-            yield unquote(each)
+
+def _decoded(text: str) -> str:
+    if "%" not in text:
+        return text
+    from urllib.parse import unquote
+
+    return unquote(text)
+
+
+def _is_plain(url: str, secrets: list[str]) -> bool:
+    """Return whether libpq takes exactly these passwords for passwords."""
+    head, _, query = url.partition("://")[2].partition("?")
+    if not secrets:
+        return True
+    if "@" in query or head.count("@") > 1 or not _SPECIAL.isdisjoint("".join(secrets)):
+        return False
+    return not query or all("=" in option for option in query.split("&"))

@@ -11,6 +11,7 @@ import re
 
 from tugtool.errors.state import DatabaseUnavailable, NewerDatabase
 from tugtool.store import schema
+from tugtool.store.owners import IN_DETAIL
 from tugtool.store.postgres import libpq, translate
 
 TYPE_CHECKING = False
@@ -181,7 +182,7 @@ def migrate(store: PostgresStore) -> int | None:
         due = [each for leads_to, all_ in schema.MIGRATIONS if leads_to > version for each in all_]
         mark = f"update repository set version = {schema.VERSION}"
         grant = _GRANT.format(schema=_literal(store.address.schema))
-        adopt = _adoption(store.machine) if version < _WITH_MACHINES and store.machine else ()
+        adopt = _adoption(store.owners.machine) if version < _WITH_MACHINES and store.owners else ()
         _run(
             store, connection, (*map(translated, (_RECEIPTS, *due)), *adopt, grant, mark, "commit")
         )
@@ -197,8 +198,8 @@ def _adoption(machine: Machine) -> Iterator[str]:
     for table, column in _OWNERS:
         path = f"where substr({column}, 1, 1) in ('/', '.')"
         yield f"update {table} set {column} = {own} || {column} {path}"
-    taken = '"reclaimed_from": "'
-    yield f"update events set detail = replace(detail, '{taken}/', '{taken}' || {own} || '/')"
+    for mark in IN_DETAIL:
+        yield f"update events set detail = replace(detail, '{mark}/', '{mark}' || {own} || '/')"
     # It is faster to read the files again.
     yield "delete from plan_copies"
 

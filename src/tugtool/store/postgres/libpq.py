@@ -328,7 +328,9 @@ class Connection:
 
     def _prepared(self, statement: bytes) -> bytes | None:
         """Have a statement prepared that is sent for the second time; return its name."""
-        if not self.is_direct or len(self._names) > _MOST_PREPARED:
+        # The next cursor of the same name has other columns.
+        is_cursor = statement.startswith(b"fetch")
+        if is_cursor or not self.is_direct or len(self._names) > _MOST_PREPARED:
             return None
         if statement not in self._names:
             self._names[statement] = None

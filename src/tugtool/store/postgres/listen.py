@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 #: How often to look at the log's last number: a pooler may swallow every notice. Rarely, once
 #: a notice has arrived.
 LOOK_SECONDS, SELDOM_SECONDS = 1.0, 10.0
+_PAUSE_SECONDS = 0.05
 
 
 class Listener:
@@ -21,22 +22,29 @@ class Listener:
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
         self._connection: libpq.Connection | None = None
-        self._seen = 0
+        self._seen: int | None = None
         self._look_seconds = LOOK_SECONDS
         self._listen = f"listen {store.address.quoted_schema()}".encode()
 
     def wait(self, seconds: float) -> bool:
         """Return after a commit since the last call, or after so many seconds."""
         deadline = time.monotonic() + seconds
-        if self._connection is None:
-            self._seen = self._begin()
+        try:
+            if self._connection is not None:
+                return self._wait(deadline)
+        except libpq.ConnectionLost:
+            self.close()
+        # Notices from meanwhile did not arrive.
+        before, self._seen = self._seen, self._begin()
+        return before not in (None, self._seen) or self._wait_on(deadline)
+
+    def _wait_on(self, deadline: float) -> bool:
+        """Wait on a new connection; if that is lost too, the caller should look."""
         try:
             return self._wait(deadline)
         except libpq.ConnectionLost:
             self.close()
-            # Notices from meanwhile did not arrive.
-            before, self._seen = self._seen, self._begin()
-            return before != self._seen
+            return True
 
     def _wait(self, deadline: float) -> bool:
         connection = self._connection
@@ -45,18 +53,30 @@ class Listener:
             left = deadline - time.monotonic()
             notices = connection.notices(min(left, self._look_seconds))
             self._look_seconds = SELDOM_SECONDS if notices else self._look_seconds
+            newest = max((int(each) for each in notices if each), default=0)
+            if newest > (self._seen or 0):
+                self._seen = newest
+                return True
             # A notice can arrive after this process has read what it reports.
-            is_new = any(not each or int(each) > self._seen for each in notices)
             before, self._seen = self._seen, self._number()
-            if is_new or self._seen != before:
+            if "" in notices or self._seen != before:
                 return True
             if left <= 0:
                 return False
 
     def _begin(self) -> int:
-        self._connection = self._store.connect()
-        self._ask(self._listen)
-        return self._number()
+        """Connect and listen; a new connection that is lost is made again."""
+        deadline = time.monotonic() + self._store.busy_seconds
+        while True:
+            self._connection = self._store.connect()
+            try:
+                self._ask(self._listen)
+                return self._number()
+            except libpq.ConnectionLost as error:
+                self.close()
+                if time.monotonic() > deadline:
+                    raise translate.lost(self._store.address, "nothing was written") from error
+                time.sleep(_PAUSE_SECONDS)
 
     def _number(self) -> int:
         rows = self._ask(self._store.last_event).rows

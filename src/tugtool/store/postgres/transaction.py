@@ -7,7 +7,8 @@ import time
 
 from tugtool.errors.state import DatabaseError, QueryFailed
 from tugtool.store import sql
-from tugtool.store.postgres import libpq, translate
+from tugtool.store.owners import ADD_MACHINE, COLUMNS, MACHINES
+from tugtool.store.postgres import libpq, statements, translate
 from tugtool.system import clock as clocks
 from tugtool.system import text
 
@@ -22,34 +23,6 @@ if TYPE_CHECKING:
     Statement = tuple[bytes, Sequence[bytes | None]]
     Question = tuple[object, ...]
 
-BEGIN_WRITING = b"begin isolation level read committed"
-BEGIN_READING = b"begin isolation level repeatable read read only"
-#: READ COMMITTED: a stricter level would keep a snapshot from before the wait.
-LOCK = b"pg_advisory_xact_lock(hashtextextended($1, 0))"
-#: Which tables these are, who answers, and the time: as a number, and as text for statements
-#: that are sent along.
-CLOCK = b"""
-select version, identity, pg_backend_pid() as process,
-       floor(extract(epoch from t) * 1000)::bigint as milliseconds,
-       set_config('tugtool.now',
-                  to_char(t at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), true)
-  from (select %s as t offset 0) as clock, repository
-"""
-READ_CLOCK = CLOCK % b"clock_timestamp()"
-LOCK_THEN_CLOCK = CLOCK % (b"case when %s::text is not null then clock_timestamp() end" % LOCK)
-SET_NOW = b"select set_config('tugtool.now', $1, true)"
-NOW = b"current_setting('tugtool.now')"
-# After the commit: a notice inside it would make all commits of the server queue at one lock.
-NOTIFY = b"select set_config('synchronous_commit', 'off', true), pg_notify($1, %s)"
-# A receipt proves that a commit happened, to any server that has its rows: after a restart, behind
-# a pooler, and on a standby that took over. Transaction ids and equal events do not.
-RECEIPT = b"insert into receipts (at, token) values ($1, $2)"
-#: An update, so that its own commit waits until the receipt is as safe as an answered commit.
-RECEIVED = b"update receipts set token = token where at = $1 and token = $2"
-FORGET = (
-    b"delete from receipts where (at, token) in (select at, token from receipts where at < $1"
-    b" order by at, token limit 1000 for update skip locked)"
-)
 #: Nobody asks for a receipt after this time; one transaction in 64, by its token, removes old ones.
 _KEPT_SECONDS, _FORGETFUL = 24 * 3600, b"04"
 
@@ -98,6 +71,8 @@ class PostgresTransaction:
         #: The last refusal after which another try may succeed.
         self._passing: libpq.StatementFailed | None = None
         self._cursors = 0
+        self._owners = store.owners
+        self._adds_machine = False
         self._token: tuple[bytes | None, bytes] = (None, b"")
 
     @property
@@ -136,7 +111,7 @@ class PostgresTransaction:
         # Not to be sent again: the rows read so far are not kept.
         self._log = None
         while rows := self._run((b"fetch %d from %s" % (_AHEAD, name), ()))[-1].rows:
-            yield from rows
+            yield from self._seen(rows)
         self._run((b"close %s" % name, ()))
 
     def value(self, statement: str, **values: object) -> Any:
@@ -153,7 +128,7 @@ class PostgresTransaction:
         """Run a statement for its changes; its errors may show at the next one."""
         self._before(statement)
         self._answers.clear()
-        self._changes.append(self._bound(statement, values))
+        self._changes += [*self._machine(statement), self._bound(statement, values)]
 
     def expect(self, statement: str, **values: object) -> None:
         """Announce a question: it goes with the next one, and is not asked again."""
@@ -169,10 +144,10 @@ class PostgresTransaction:
         query, names = translate.numbered(statement)
         self._before(statement)
         self._answers.clear()
-        batch: list[Statement] = []
+        batch = self._machine(statement)
         for row in rows:
-            batch.append((query, [libpq.encoded(row[name]) for name in names]))
-            if len(batch) == _AHEAD:
+            batch.append((query, self._encoded(names, row)))
+            if len(batch) >= _AHEAD:
                 self._run(*batch)
                 batch = []
         if batch:
@@ -180,8 +155,10 @@ class PostgresTransaction:
 
     def _ask(self, statement: str, values: Mapping[str, object]) -> Outcome:
         self._before(statement)
-        known = self._answers.pop((statement, *values.values()), None)
-        return known or self._run(self._bound(statement, values))[-1]
+        outcome = self._answers.pop((statement, *values.values()), None)
+        if outcome is None:
+            outcome = self._run(*self._machine(statement), self._bound(statement, values))[-1]
+        return libpq.Outcome(self._seen(outcome.rows), outcome.changed)
 
     def _before(self, statement: str) -> None:
         """Write the events that a statement about events must see."""
@@ -198,10 +175,43 @@ class PostgresTransaction:
         if "now" in names and "now" not in named:
             if self._milliseconds is None and self._store.clock is None:
                 # Not known here yet; the server has it when this arrives.
-                query, names = translate.numbered(statement, now=NOW)
+                query, names = translate.numbered(statement, now=statements.NOW)
             else:
                 named["now"] = self.now
-        return query, [libpq.encoded(named[name]) for name in names]
+        return query, self._encoded(names, named)
+
+    # -- owners ------------------------------------------------------------------------
+
+    def _encoded(self, names: Sequence[str], named: Mapping[str, object]) -> list[bytes | None]:
+        """Return the values of parameters, with owners as they are stored."""
+        owners = self._owners
+        if owners is None:
+            return [libpq.encoded(named[name]) for name in names]
+        return [libpq.encoded(owners.stored(name, named[name], self._machines)) for name in names]
+
+    def _seen(self, rows: list[PostgresRow]) -> list[PostgresRow]:
+        """Return rows with owners as this machine sees them."""
+        owners = self._owners
+        if owners is None or not rows or COLUMNS.isdisjoint(rows[0].keys()):
+            return rows
+        columns = {name: number for number, name in enumerate(rows[0].keys())}
+        seen = (owners.seen(list(columns), [*row], self._machines) for row in rows)
+        return [libpq.PostgresRow(columns, values) for values in seen]
+
+    def _machine(self, statement: str) -> list[Statement]:
+        """Return what adds this machine before the first statement that adds an owner of it."""
+        owners, (_, names) = self._owners, translate.numbered(statement)
+        known = self._adds_machine or self._store.is_known
+        if owners is None or known or not owners.adds_owner(statement, names):
+            return []
+        self._adds_machine = True
+        query, names = translate.numbered(ADD_MACHINE)
+        here = {"machine": owners.machine.id, "name": owners.machine.name}
+        return [(query, [libpq.encoded(here[name]) for name in names])]
+
+    def _machines(self) -> list[tuple[str, str]]:
+        rows = self._run((MACHINES.encode(), ()))[-1].rows
+        return [(id, name) for id, name in rows]
 
     # -- round trips -------------------------------------------------------------------
 
@@ -243,17 +253,19 @@ class PostgresTransaction:
     def _opening(self) -> list[Statement]:
         if self._connection is None:
             self._connection = self._store.take()
-        opening: list[Statement] = [(BEGIN_WRITING if self._writing else BEGIN_READING, ())]
+        opening: list[Statement] = [
+            (statements.BEGIN_WRITING if self._writing else statements.BEGIN_READING, ())
+        ]
         opening += self._store.settings(self._connection, writing=self._writing)
         if self._writing:
             *keys, last = [self._store.lock_key(plan) for plan in self._plans]
-            opening += [(b"select " + LOCK, (key,)) for key in keys]
-            opening.append((LOCK_THEN_CLOCK, (last,)))
+            opening += [(b"select " + statements.LOCK, (key,)) for key in keys]
+            opening.append((statements.LOCK_THEN_CLOCK, (last,)))
         else:
-            opening.append((READ_CLOCK, ()))
+            opening.append((statements.READ_CLOCK, ()))
         if self._milliseconds is not None:
             # A repeated transaction keeps its time.
-            opening.append((SET_NOW, (self._now.encode(),)))
+            opening.append((statements.SET_NOW, (self._now.encode(),)))
         return opening
 
     def _opened(self, outcomes: list[Outcome]) -> None:
@@ -349,12 +361,13 @@ class PostgresTransaction:
             self._end()
         except libpq.ConnectionLost:
             self._end_again()
+        self._store.is_known = self._store.is_known or self._adds_machine
 
     def _end(self) -> None:
         """Write the receipt and the events, commit, notify waiting processes: one round trip."""
         # The number of the last event lets a listener ignore a notice that it gets late.
         said = b"(%s)::text" % self._store.last_event if self._notes else b"''"
-        notify: Statement = (NOTIFY % said, (self._store.address.schema.encode(),))
+        notify: Statement = (statements.NOTIFY % said, (self._store.address.schema.encode(),))
         connection = self._connection
         assert connection is not None
         written = [*self._changes, *self._receipt(), *self._notes, (b"commit", ())]
@@ -370,9 +383,12 @@ class PostgresTransaction:
 
     def _receipt(self) -> Iterator[Statement]:
         """Write the receipt of this transaction, and now and then remove old ones."""
-        yield RECEIPT, self._token
+        yield statements.RECEIPT, self._token
         if self._token[1] < _FORGETFUL:
-            yield FORGET, (libpq.encoded((self._milliseconds or 0) - _KEPT_SECONDS * 1000),)
+            yield (
+                statements.FORGET,
+                (libpq.encoded((self._milliseconds or 0) - _KEPT_SECONDS * 1000),),
+            )
 
     def _end_again(self) -> None:
         """Find out whether an unanswered commit happened; if not, repeat it."""
@@ -388,7 +404,7 @@ class PostgresTransaction:
     def _is_committed(self) -> bool:
         """Return whether the receipt exists; the locks prove that the lost transaction is over."""
         try:
-            found = self._exchange([(RECEIVED, self._token)])[0].changed
+            found = self._exchange([(statements.RECEIVED, self._token)])[0].changed
         except DatabaseError as error:
             # The server is away, or the lost transaction still holds its locks.
             raise translate.lost(self._store.address, _PERHAPS) from error

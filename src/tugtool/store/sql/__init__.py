@@ -107,9 +107,17 @@ select s.anchor, s.status, s.attempt, s.parent_anchor, s.claimed_by, s.plan_path
  where s.plan_path = :plan and s.anchor = :anchor
 """
 
+# A dependency's commit is that of the step it belongs to.
+_needs = """
+  from step_deps d
+  join steps n on n.plan_path = d.plan_path and n.anchor = d.depends_on
+  join steps t on t.plan_path = d.plan_path and t.anchor = coalesce(n.parent_anchor, n.anchor)
+ where d.plan_path = :plan and d.step_anchor ="""
 _to_claim = f"""
 select anchor, parent_anchor, title, step_index, status, claimed_by, lease_expires_at, attempt,
-       claims_without_progress
+       claims_without_progress,
+       exists (select 1 {_needs} steps.anchor and t.commit_hash is not null
+                  and (t.completed_by is null or t.completed_by <> :owner)) as needs_elsewhere
   {tops} and {_claimable}"""
 
 # The caller's own first step, the first ready one, and all whose lease has run out.
@@ -123,7 +131,7 @@ select * from ({_to_claim} and status = 'pending' order by step_index limit 1) a
 
 # Only claims that name a process: few, however many are held.
 HOLDERS = """
-select step_anchor, host, boot, pid_namespace, holder_pid, holder_start
+select step_anchor, worktree, host, boot, pid_namespace, holder_pid, holder_start
   from attempts
  where plan_path = :plan and holder_pid is not null and ended_at is null
 """
@@ -247,17 +255,14 @@ select d.step_anchor, t.anchor, coalesce(t.parent_anchor, t.anchor) as top
  order by t.step_index
 """
 
-# A dependency's commit is that of the step it belongs to.
-NEEDS = """
-select t.anchor as top, t.commit_hash, t.completed_by
-  from step_deps d
-  join steps s on s.plan_path = d.plan_path and s.anchor = d.depends_on
-  join steps t on t.plan_path = d.plan_path and t.anchor = coalesce(s.parent_anchor, s.anchor)
- where d.plan_path = :plan and d.step_anchor = :anchor
-"""
+NEEDS = f"select t.anchor as top, t.commit_hash, t.completed_by {_needs} :anchor"
 
-SHIFT_OPEN_DEPS = f"""
-update steps set open_deps = open_deps + :by {this_step}
+SHIFT_OPEN_DEPS = f"update steps set open_deps = open_deps + :by {this_step}"
+
+# Of all steps that need this one, if no substeps are concerned.
+SHIFT_DEPENDENTS = """
+update steps set open_deps = open_deps + :by where plan_path = :plan and anchor in
+ (select step_anchor from step_deps where plan_path = :plan and depends_on = :anchor)
 """
 
 DEPS = "select step_anchor, depends_on from step_deps where plan_path = :plan"

@@ -371,3 +371,14 @@ select plan_path, step_anchor, attempt, max(seq) as seq
 """
 
 DROP_EVENT = "delete from events where plan_path = :plan and seq = :seq"
+
+# -- answers by idempotency key --------------------------------------------------------
+
+REQUEST = "select * from requests where who = :who and key = :key and at >= :since"
+
+ADD_REQUEST = """
+insert into requests (who, key, command, request_hash, at, answer)
+values (:who, :key, :command, :request_hash, :now, :answer)
+"""
+
+DROP_OLD_REQUESTS = "delete from requests where at < :until"

@@ -22,7 +22,7 @@ select plan_path, anchor, title, status, claimed_by, claimed_at, lease_expires_a
 """
 
 EVERY_HOLDER = """
-select plan_path, step_anchor, host, boot, pid_namespace, holder_pid, holder_start
+select plan_path, step_anchor, worktree, host, boot, pid_namespace, holder_pid, holder_start
   from attempts
  where holder_pid is not null and ended_at is null
 """

@@ -185,6 +185,7 @@ class SqliteStore:
         self.backup = copies and os.path.join(copies, "backup.db")
         self.mark = copies and os.path.join(copies, "mark")
         self._kept_mark = file.Mark(self.mark)
+        self.connect_file: Callable[..., Connection] = file.opened
         self._lock = lock.beside(path, busy_seconds=self._busy_seconds)
         self._writer: Connection | None = None
         self._reader: Connection | None = None
@@ -373,7 +374,7 @@ class SqliteStore:
 
     def _opened(self, mode: str) -> Connection:
         before = lock.identity(self.path)
-        connection = file.opened(self.path, mode, busy_seconds=self._busy_seconds)
+        connection = self.connect_file(self.path, mode, busy_seconds=self._busy_seconds)
         try:
             self._check(connection, mode)
         except BaseException:

@@ -18,6 +18,7 @@ from tugtool.git import command as git
 from tugtool.state import dashes, intents
 from tugtool.state.record import owner_of
 from tugtool.store import NO_PLAN
+from tugtool.store.owners import on_other_machine
 from tugtool.system import crash, lock
 from tugtool.workflow import worktree
 from tugtool.workflow.merge import rehearsal
@@ -62,14 +63,23 @@ def directory_of(repo: Repository, name: str) -> str:
 class Dash:
     """A recorded dash; git is asked on demand."""
 
-    __slots__ = ("base", "branch", "name", "path", "repo", "row", "store")
+    __slots__ = ("base", "branch", "is_away", "name", "path", "repo", "row", "store")
 
-    def __init__(self, repo: Repository, store: Store, row: Row) -> None:
+    def __init__(self, repo: Repository, store: Store, row: Row, *, to_look: bool = False) -> None:
+        """Raise E058 if it is on another machine, unless the caller only wants to look."""
         self.repo, self.store, self.row = repo, store, row
         self.name = str(row["name"])
         self.branch = branch_of(self.name)
         self.base = str(row["base_branch"])
         self.path = directory_of(repo, self.name)
+        #: Whether it is under way on another machine: git here knows nothing of it.
+        self.is_away = row["status"] == "active" and on_other_machine(row["worktree"])
+        if self.is_away:
+            self.path = str(row["worktree"])
+        if self.is_away and not to_look:
+            reason = f"it is on {self.path.partition(':')[0]}"
+            hint = f"tugcode dash show {self.name}"
+            raise WrongBranch(self.name, reason, worktree=self.path, hint=hint)
 
     def tip(self) -> str | None:
         """Return the commit of its branch; None if the branch is gone."""
@@ -113,7 +123,8 @@ def named(space: Workspace, given: str | None) -> str:
         return bare(given)
     repo = space.repo
     for row in dashes.every(space.store, ended=False):
-        if directory_of(repo, row["name"]) == space.worktree:
+        own = not on_other_machine(row["worktree"])
+        if own and directory_of(repo, row["name"]) == space.worktree:
             return str(row["name"])
     raise NoSuchDash("")
 

@@ -259,12 +259,13 @@ def show_dash(space: Workspace, name: str | None) -> DashShow:
 
 def facts(repo: Repository, store: Store, row: Row) -> DashListDash:
     """Return the record of a dash; for an active one also git's facts."""
-    ground = Dash(repo, store, row)
+    ground = Dash(repo, store, row, to_look=True)
+    here = row["status"] == "active" and not ground.is_away
     found: Any = {field: row[field] for field in _RECORDED}
     found |= {"branch_name": ground.branch, "worktree_path": ground.path}
     fields = ("exists", "on_branch", "changed_files", "ahead", "behind", "tip", "releasing")
     with SafeView():
-        seen = _seen(ground) if row["status"] == "active" else dict.fromkeys(fields)
+        seen = _seen(ground) if here else dict.fromkeys(fields)
     data: DashListDash = found | seen
     return data
 

@@ -14,6 +14,7 @@ from tugtool.git import refs, status, worktrees
 from tugtool.plan import catalog
 from tugtool.state import proofs, record, reviews
 from tugtool.state import worktrees as state_worktrees
+from tugtool.store.owners import on_other_machine
 from tugtool.system import agent_config
 from tugtool.system import files as system_files
 from tugtool.workflow import plans, records
@@ -129,6 +130,9 @@ def claims(subject: Subject) -> Iterator[DoctorFinding]:
             yield note(said, hint=hint)
         elif lost == "gone":
             yield note(f"{what}, whose process is gone; the next claim takes it", hint=hint)
+        elif on_other_machine(owner):
+            # Only its own machine can tell more.
+            continue
         elif subject.top_of(owner) is None and not os.path.isdir(owner):
             said = (
                 f"{what}, a worktree that is not there; no other worker can claim it before {until}"

@@ -12,6 +12,7 @@ from tugtool.git import worktrees as git_worktrees
 from tugtool.state import attempts, intents, proofs, record
 from tugtool.state import dashes as state_dashes
 from tugtool.state import worktrees as state_worktrees
+from tugtool.store.owners import on_other_machine
 from tugtool.store.sqlite import health
 from tugtool.system import clock
 from tugtool.workflow import salvage, worktree
@@ -51,9 +52,6 @@ def _lost(subject: Subject, tree: Worktree) -> Iterator[DoctorFinding]:
         said += "" if os.path.isdir(tree.elsewhere) else ", which is not there"
         yield warning(said, hint=worktree.way_back(subject.repo.root, tree.elsewhere, tree.path))
     elif not os.path.lexists(tree.path):
-        if subject.is_shared:
-            # It may be on another machine.
-            return
         said = f"{tree.path} is recorded for {tree.plan}, and its directory is gone"
         yield warning(f"{said}, unless it is on a disk that is not mounted", hint=hint)
     elif git_worktrees.trouble(subject.repo.common_dir, tree.path) is not None:
@@ -141,9 +139,11 @@ def branches(subject: Subject) -> Iterator[DoctorFinding]:
     root = subject.repo.root
     trees = worktree.trees(subject.repo, subject.store)
     checked_out = {facts.get("branch") for facts in subject.worktrees()}
+    away = state_worktrees.list_worktrees(subject.store, elsewhere=True)
+    known = {tree.branch for tree in trees} | {row["branch"] for row in away}
     own = refs.branches(subject.repo.root, worktree_branches.BRANCHES)
     for name, tip in own.items():
-        if name not in checked_out and name not in {tree.branch for tree in trees}:
+        if name not in checked_out | known:
             yield _lonely(root, name, tip)
     for tree in trees:
         if tree.row is not None and tree.exists and not refs.branch_tip(root, tree.branch):
@@ -190,7 +190,8 @@ def _lonely(root: str, name: str, tip: str) -> DoctorFinding:
 
 def dashes(subject: Subject) -> Iterator[DoctorFinding]:
     """Find active dashes whose worktree or branch is gone."""
-    for row in state_dashes.every(subject.store, ended=False):
+    every = state_dashes.every(subject.store, ended=False)
+    for row in (row for row in every if not on_other_machine(row["worktree"])):
         path = os.path.join(subject.repo.root, row["worktree"])
         if intents.find_intent(subject.store, "remove", path) is not None:
             # It is being released, which `intents` reports.

@@ -15,6 +15,7 @@ from tugtool.errors.git import MergeRefused
 from tugtool.git import advance, history, merge_tree, refs, trailers
 from tugtool.git import command as git
 from tugtool.state import intents, proofs, record, reviews
+from tugtool.store.owners import on_other_machine
 from tugtool.system import crash
 from tugtool.workflow import salvage, worktree
 from tugtool.workflow.commit import log
@@ -357,7 +358,8 @@ def _conclude(
     done = rehearsal.tidy(repo, store, merged)
     # Worktrees that git no longer has, also those that a stopped run removed.
     there = {record.owner_of(path) for path, _ in git.worktrees(repo.root)}
-    gone = [row["path"] for row in facts.worktrees if row["path"] not in there]
+    own = [row["path"] for row in facts.worktrees if not on_other_machine(row["path"])]
+    gone = [path for path in own if path not in there]
     proofs.end(store, plan, repo.root, gone=gone)
     return {"merged": True, "merged_commit": script["result"], **done}
 

@@ -11,6 +11,7 @@ from tugtool.git import refs
 from tugtool.git import worktrees as git_worktrees
 from tugtool.state import record, worktrees
 from tugtool.state.record import owner_of
+from tugtool.store.owners import on_other_machine
 from tugtool.system import config
 from tugtool.system.lock import FileLock
 from tugtool.system.process import ProcessNote
@@ -163,7 +164,7 @@ def is_inside(repo: Repository, path: str) -> bool:
 
 
 def trees(repo: Repository, store: Store) -> list[Worktree]:
-    """Return every worktree of a plan, and every other below `.tugtree/`, by path."""
+    """Return this machine's worktrees of plans, and every other below `.tugtree/`, by path."""
     rows = {row["path"]: row for row in worktrees.list_worktrees(store)}
     found: dict[str, Worktree] = {}
     every = git.worktree_facts(repo.root)
@@ -231,6 +232,8 @@ def list_worktrees(repo: Repository, store: Store) -> WorktreeList:
     """Return all facts about every worktree, and the branches without one."""
     every = trees(repo, store)
     own = refs.branches(repo.root, BRANCHES)
+    others = worktrees.list_worktrees(store, elsewhere=True)
+    every += [Worktree(row["path"], row, None) for row in others]
     for tree in every:
         own.pop(tree.branch or "", None)
     with git_worktrees.SafeView():
@@ -250,6 +253,7 @@ def _entry(repo: Repository, store: Store, tree: Worktree) -> WorktreeListWorktr
     return {
         "worktree_path": tree.path,
         "name": tree.name,
+        "machine": tree.path.partition(":")[0] if on_other_machine(tree.path) else None,
         "branch_name": tree.branch,
         "base_branch": onto,
         "plan_path": tree.plan,

@@ -98,6 +98,10 @@ def _named(repo: Repository, store: Store, name: str, cwd: str) -> Worktree:
         return found[0]
     from tugtool.system import text
 
+    for row in worktrees.list_worktrees(store, elsewhere=True):
+        if name in (row["path"], row["branch"], os.path.basename(row["path"])):
+            where = str(row["path"]).partition(":")[0]
+            raise NotRemoved(row["path"], reasons=[f"it is on {where}: remove it there"])
     names = [tree.name for tree in known]
     close = text.names(name, names)
     reason = f"closest: {listing(close)}" if close else f"there are {len(names)}"
@@ -334,7 +338,9 @@ def cleanup(
                 reasons = _removed(repo, store, tree, seen)
             done = _outcome(tree.path, tree.branch, tree.plan, reasons)
             (kept if reasons else removed).append(done)
-        _clean_branches(repo, {tree.branch for tree in trees}, removed, kept, dry_run=dry_run)
+        away = {row["branch"] for row in worktrees.list_worktrees(store, elsewhere=True)}
+        used = {tree.branch for tree in trees} | away
+        _clean_branches(repo, used, removed, kept, dry_run=dry_run)
     return {"dry_run": dry_run, "removed": removed, "kept": kept}
 
 
