@@ -25,7 +25,17 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "ours.json"
 #: In the order of the page. Those of wall time come first, while nothing else is warm.
 BENCHES = (
-    *("startup", "growth", "contention", "recovery", "endurance", "memory", "events", "look"),
+    *(
+        "startup",
+        "growth",
+        "contention",
+        "recovery",
+        "endurance",
+        "memory",
+        "events",
+        "live",
+        "look",
+    ),
     *("operations", "backup", "commit", "implement", "reconcile", "large", "doctor", "hook"),
     *("parser", "postgres", "watchers", "agents"),
 )

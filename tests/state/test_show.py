@@ -16,7 +16,7 @@ from tugtool.cli.draw import plan as draw_plan
 from tugtool.cli.draw.canvas import Canvas
 from tugtool.cli.draw.plan import View
 from tugtool.plan import parser
-from tugtool.state import views
+from tugtool.state import attempts, views
 from tugtool.store import sql
 from tugtool.system import clock
 
@@ -237,3 +237,22 @@ def test_the_contents_of_artifacts_are_shown_only_in_full_and_usage_with_each_at
         *state.show(lab.store, full=True)["plans"],
     ):
         assert whole["steps"][0]["artifacts"][0]["content"] == "the whole text"
+
+
+def test_the_role_at_work_is_shown_until_its_agent_has_answered(lab):
+    lab = lab("1 t")
+    lab.claim()
+    by = {"owner": "red", "attempt": 1}
+    attempts.begin_role(lab.store, KEY, "step-1", **by, role="coder")
+    [step] = lab.show()["steps"]
+    [claim] = state.status(lab.store)["plans"][0]["claims"]
+    assert (step["role"], step["role_since"]) == (claim["role"], claim["role_since"])
+    assert (step["role"], step["role_since"]) == ("coder", step["attempts"][0]["role_since"])
+    state.report(lab.store, KEY, "step-1", **by, role="coder")
+    assert lab.show()["steps"][0]["role"] is None
+    attempts.begin_role(lab.store, KEY, "step-1", **by, role="reviewer")
+    lab.clock.advance(10**6)
+    [step] = lab.show()["steps"]
+    # Nobody is at work, but the attempt tells who was.
+    assert (step["role"], step["attempts"][0]["role"]) == (None, "reviewer")
+    assert state.status(lab.store)["plans"][0]["claims"][0]["role"] is None

@@ -109,6 +109,7 @@ def call(
             kept = context.record(role)
             told = {"role": role, "transcript": kept, "try": number}
             context.tell("agent_started", **told)
+            context.begin_role(role)
             begun = clock.ticks()
             last = failure and failure.reason
             task = context.task(role, {**more, "try": number, "last_problem": last})

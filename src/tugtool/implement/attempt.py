@@ -7,7 +7,7 @@ import os
 
 from tugtool import state
 from tugtool.errors import TugError, Unreadable
-from tugtool.errors.state import CLAIM_LOST
+from tugtool.errors.state import CLAIM_LOST, StateError
 from tugtool.git import command as git
 from tugtool.git import git_dir, index, refs, worktrees
 from tugtool.implement.run import Astray, Lost, Stopped
@@ -124,6 +124,9 @@ class AgentContext:
         """Return whether the claim is still ours."""
         return True
 
+    def begin_role(self, role: str) -> None:
+        """Record which role is at work. Without a claim there is nowhere to."""
+
     def keep_failure(self, role: str, reason: str) -> None:
         """Record that an agent failed and is tried again. Without a claim there is nowhere to."""
 
@@ -188,6 +191,12 @@ class Attempt(StepContext):
         self.keeper = leases.Keeper(
             store, run.plan, self.anchor, **self.by, lease_seconds=run.terms.lease_seconds
         )
+
+    def begin_role(self, role: str) -> None:
+        """Record which role is at work, for all who look at the step."""
+        # A claim that is lost is noticed by `check`.
+        with contextlib.suppress(StateError):
+            attempts.begin_role(self.store, self.run.plan, self.anchor, **self.by, role=role)
 
     def check(self) -> None:
         """Raise if the work has to end."""

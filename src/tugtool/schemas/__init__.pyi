@@ -1841,6 +1841,8 @@ class StateShowAttempt(TypedDict):
     salvage_ref: str | None
     tokens: int | None
     cost_microdollars: int | None
+    role: str | None
+    role_since: str | None
 
 class StateShowArtifact(TypedDict):
     """A note."""

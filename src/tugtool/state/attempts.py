@@ -74,6 +74,17 @@ def report(
     return {"plan_path": plan, **record.names(anchor), "attempt": number, "role": role, **now}
 
 
+def begin_role(
+    store: Store, plan: str, anchor: str, *, owner: str, attempt: int, role: str
+) -> None:
+    """Record which role's agent begins to work on the step; `report` ends that."""
+    with store.write(plan) as tx:
+        _, top = record.held(tx, anchor, owner=owner, attempt=attempt)
+        tx.run(sql_git.SET_ROLE, anchor=top["anchor"], number=top["attempt"], role=role)
+        record.renew(tx, top)
+        record.note(tx, "role", anchor=anchor, actor=owner, attempt=attempt, role=role)
+
+
 def note_run(store: Store, plan: str, event: str, **facts: Any) -> None:
     """Record an event of a whole run: why it waited, or why it ended."""
     with store.write(plan) as tx:

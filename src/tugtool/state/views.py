@@ -34,7 +34,7 @@ _OF_STEP = (
 _OF_ITEM = "step_anchor kind ordinal text status reason updated_at"
 _OF_ATTEMPT = (
     "number worktree holder_pid lease_seconds claimed_at seen_at ended_at outcome salvage_ref"
-    " tokens cost_microdollars"
+    " tokens cost_microdollars role role_since"
 )
 _OF_CLAIM = "anchor title status claimed_by claimed_at attempt lease_expires_at heartbeat_at"
 
@@ -265,9 +265,7 @@ class _Picture:
             "lease_expired": until is not None and until < self.now,
             "holder_gone": anchor in self.gone,
             "question": self.questions.get(anchor),
-            # Only who knows where transcripts lie can tell.
-            "role": None,
-            "role_since": None,
+            **self._role(row),
             "needs": [edge["depends_on"] for edge in self.needs.get(anchor, [])],
             "waiting_for": self.waiting_for(row, [each["anchor"] for each in below]),
             "counts": _counts(own),
@@ -278,6 +276,13 @@ class _Picture:
             "artifacts": [self._artifact(each) for each in self.artifacts.get(anchor, [])],
             "substeps": [self.step(each) for each in below],
         }
+
+    def _role(self, row: Row) -> dict[str, str | None]:
+        """Return the role that is at work on a held step, and since when."""
+        anchor, until = row["anchor"], row["lease_expires_at"]
+        live = row["claimed_by"] and until >= self.now and anchor not in self.gone
+        last = self.attempts.get(anchor, [])[-1:] if live else []
+        return _role_of(last[0] if last else None)
 
     def _artifact(self, row: Row) -> Any:
         return {"artifact_id": row["id"], **record.columns(row, self.of_artifact)}
@@ -295,6 +300,10 @@ class _Picture:
         # A substep's dependency on its own step does not count.
         needed -= {anchor, *below, row["parent_anchor"]}
         return sorted(needed & self.open.keys(), key=self.open.__getitem__)
+
+
+def _role_of(attempt: Row | None) -> dict[str, str | None]:
+    return {name: attempt and attempt[name] for name in ("role", "role_since")}
 
 
 def _grouped(rows: Iterable[Row], by: str = "step_anchor") -> dict[str, list[Row]]:
@@ -383,8 +392,9 @@ def _claim(tx: Transaction, row: Row, lost: reviews.Lost) -> Any:
     asked = state_attempts.question(tx, row, lost)
     # Why its holder has lost it, if so: such a claim is stale.
     facts = {"stale": lost, "question": asked and asked["reason"]}
-    facts |= {"role": None, "role_since": None}
-    return {**record.columns(row, _OF_CLAIM), **facts}
+    key = {"plan": row["plan_path"], "anchor": row["anchor"], "number": row["attempt"]}
+    role = _role_of(None if lost else tx.first(sql.ATTEMPT, **key))
+    return {**record.columns(row, _OF_CLAIM), **facts, **role}
 
 
 def _plan(

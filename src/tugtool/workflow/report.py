@@ -31,7 +31,7 @@ STANDINGS = (
 #: Events that the timeline leaves out: signs of life, and parts of a completion.
 _MINOR = frozenset(
     (
-        *("heartbeat", "start", "update", "artifact", "agent", "agent_retry", "recount"),
+        *("heartbeat", "start", "update", "artifact", "agent", "agent_retry", "role", "recount"),
         "raise_attempt",
         *("worktree_create", "worktree_reserve", "worktree_remove", "substep_completed"),
         "move",

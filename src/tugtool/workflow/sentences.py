@@ -215,6 +215,9 @@ WORDS: dict[str, Callable[[Event, str], str]] = {
     "substep_completed": _substep_completed,
     "substep_reopened": _plain("no longer completed: an item was reopened"),
     "agent": _agent,
+    "role": lambda e, root: (
+        f"{e['detail']['role']} at work{by(e, root).replace(' by ', ' in ', 1)}"
+    ),
     "agent_retry": lambda e, root: (
         f"{e['detail']['role']} failed and is tried again{_because(e['detail']['reason'])}"
     ),

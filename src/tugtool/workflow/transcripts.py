@@ -316,7 +316,7 @@ def at_work(repo: Repository, plan: str, anchor: str, attempt: int) -> tuple[str
 def name_roles(repo: Repository, plan: str, steps: Iterable[Any]) -> None:
     """Add the running role to each held step of `show` or `status`."""
     for each in steps:
-        if not each["claimed_by"]:
+        if not each["claimed_by"] or each["role"]:
             continue
         stale = each["stale"] if "stale" in each else each["lease_expired"] or each["holder_gone"]
         found = None if stale else at_work(repo, plan, each["anchor"], each["attempt"])

@@ -25,7 +25,7 @@ _SIGNS = {"claim": "work", "complete": "completed", "unpark": "ready", "reset": 
 _SIGNS |= {"reopen": "ready", "reconcile": "completed"}
 #: What every attempt is full of: told in the line of what came of it.
 _SMALL = (
-    *("start", "heartbeat", "agent", "agent_retry", "artifact", "update", "verify"),
+    *("start", "heartbeat", "agent", "agent_retry", "role", "artifact", "update", "verify"),
     "substep_completed",
 )
 #: What comes of an attempt.

@@ -186,8 +186,12 @@ values (:id, :number, :instruction, :summary, :files, :commit, :now)
 
 
 SET_USAGE = f"""
-update attempts set tokens = :tokens, cost_microdollars = :cost_microdollars {this_attempt}
+update attempts
+   set tokens = :tokens, cost_microdollars = :cost_microdollars, role = null, role_since = null
+ {this_attempt}
 """
+
+SET_ROLE = f"update attempts set role = :role, role_since = :now {this_attempt}"
 
 SPENT_TOKENS = """
 select coalesce(cast(sum(tokens) as bigint), 0) from attempts where plan_path = :plan
