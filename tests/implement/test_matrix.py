@@ -24,7 +24,7 @@ STEP = ["claimed", *CODER, *AGENT, "completed"]
 FIRST = ["started", "worktree"]
 REVISE = {"recommendation": "REVISE", "issues": [{"severity": "major", "description": "too short"}]}
 #: What the record tells of a step that went well; heartbeats come as they come.
-ROUND = ["agent", "agent", "artifact"]
+ROUND = ["role", "agent", "role", "agent", "artifact"]
 WELL = ["claim", "start", *ROUND, "update", "complete"]
 
 

@@ -169,7 +169,7 @@ def test_without_the_extra_the_command_that_installs_it_is_named(desk):
         [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False
     )
     (issue,) = json.loads(done.stdout)["issues"]
-    assert (done.returncode, issue["code"]) == (1, "E110")
+    assert (done.returncode, issue["code"]) == (1, "E112")
     assert issue["hint"] == "pip install 'tugtool[serve]'"
 
 

@@ -10,7 +10,7 @@ ServerError
 ├── ChangedMeanwhile   E106  the record has changed since it was shown
 ├── PortTaken          E107  another process listens there, or serves this repository
 ├── Exposed            E108  other machines could reach it without protection
-└── ExtraMissing       E110  the packages of an extra are not installed
+└── ExtraMissing       E112  the packages of an extra are not installed
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Exposed(ServerError):
 class ExtraMissing(ServerError):
     """The packages of an extra are not installed."""
 
-    code = "E110"
+    code = "E112"
 
     def __init__(self, extra: str, *, missing: str) -> None:
         super().__init__(

@@ -109,7 +109,6 @@ def call(
             kept = context.record(role)
             told = {"role": role, "transcript": kept, "try": number}
             context.tell("agent_started", **told)
-            context.begin_role(role)
             begun = clock.ticks()
             last = failure and failure.reason
             task = context.task(role, {**more, "try": number, "last_problem": last})
@@ -174,6 +173,7 @@ def _tried(
 
 def _output(context: AgentContext, part: AgentCommand, task: Data) -> bytes:
     """Return what the agent printed. Raise `Unusable` if it failed or ran out of time."""
+    context.begin_role(part.role)
     env = part.environment(context.variables())
     given = contracts.given(part.role, task)
     with _recorded(context, part, given) as recording:

@@ -1,4 +1,4 @@
-"""The view of watchers, read in a thread of its own: events, and objects that changed.
+"""The topics of watchers, read in a thread of its own: events, and objects that changed.
 
 Nothing here knows what an event means: a topic is rendered again, and compared with the last time.
 """
@@ -55,7 +55,7 @@ class Update(NamedTuple):
 
 
 class Look(NamedTuple):
-    """The result of one look at the record."""
+    """The findings of one look at the record."""
 
     epoch: str
     seq: int
