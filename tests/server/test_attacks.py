@@ -1,11 +1,11 @@
 """No attack succeeds; with any check of the guard taken out, one does."""
 
 import os
-import shutil
 
 import pytest
 
 from support.attacks import ORIGINS, RAW, SCRIPTS, SITES, Target, browse, other_server
+from support.proving import needed
 from tugtool.server import guard
 from tugtool.server.tokens import Tokens
 
@@ -52,10 +52,10 @@ def test_with_any_check_taken_out_an_attack_succeeds(target, check):
     assert RAW[NEEDED[check]](target(check))
 
 
-def browser_path() -> str | None:
+def browser_path() -> str:
     """A Chromium of this machine."""
     names = ("chromium", "chromium-browser", "google-chrome")
-    return os.environ.get("TUG_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    return os.environ.get("TUG_CHROMIUM") or needed(*names)
 
 
 @pytest.fixture
@@ -63,8 +63,6 @@ def browser():
     from playwright.sync_api import sync_playwright
 
     path = browser_path()
-    if path is None:
-        pytest.skip("no Chromium here; TUG_CHROMIUM names one")
     rules = ", ".join(f"MAP {site} 127.0.0.1" for site in SITES)
     with sync_playwright() as playwright:
         made = playwright.chromium.launch(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from support.proving import needed
 from support.server import Process, parsed, received
 from tugtool.server.tokens import Tokens
 from tugtool.system import clock
@@ -102,7 +103,6 @@ def adapted(text: str, server: Process, port: int, certificate: tuple[Path, Path
     return text
 
 
-@pytest.mark.skipif(shutil.which("nginx") is None, reason="no nginx here")
 def test_the_example_for_nginx_works(behind, certificate, tmp_path):
     port = free_port()
     own = adapted(example("nginx"), behind, port, certificate)
@@ -115,7 +115,7 @@ def test_the_example_for_nginx_works(behind, certificate, tmp_path):
         f"http {{\naccess_log off;\n{directories}{own}}}\n"
     )
     (tmp_path / "nginx.conf").write_text(whole)
-    proxy = subprocess.Popen(["nginx", "-p", tmp_path, "-c", tmp_path / "nginx.conf"])
+    proxy = subprocess.Popen([needed("nginx"), "-p", tmp_path, "-c", tmp_path / "nginx.conf"])
     try:
         holds(behind, port, certificate[0])
     finally:
@@ -123,7 +123,6 @@ def test_the_example_for_nginx_works(behind, certificate, tmp_path):
         proxy.wait()
 
 
-@pytest.mark.skipif(shutil.which("caddy") is None, reason="no Caddy here")
 def test_the_example_for_caddy_works(behind, certificate, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     port = free_port()
@@ -131,7 +130,14 @@ def test_the_example_for_caddy_works(behind, certificate, tmp_path, monkeypatch)
     options = "{\n    admin off\n    auto_https disable_redirects\n}\n"
     (tmp_path / "Caddyfile").write_text(options + own)
     with (tmp_path / "log").open("w") as log:
-        command = ["caddy", "run", "--config", tmp_path / "Caddyfile", "--adapter", "caddyfile"]
+        command = [
+            needed("caddy"),
+            "run",
+            "--config",
+            tmp_path / "Caddyfile",
+            "--adapter",
+            "caddyfile",
+        ]
         proxy = subprocess.Popen(command, stdout=log, stderr=log)
     try:
         holds(behind, port, certificate[0])
@@ -140,7 +146,6 @@ def test_the_example_for_caddy_works(behind, certificate, tmp_path, monkeypatch)
         proxy.wait()
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
 def test_the_units_for_systemd_are_right(tmp_path):
     program = shutil.which("true")
     service = example("ini", 1).replace("/usr/local/bin/tugcode", program)
@@ -148,7 +153,7 @@ def test_the_units_for_systemd_are_right(tmp_path):
     (tmp_path / "tugtool.service").write_text(service.replace("User=tug", "User=root"))
     units = [tmp_path / "tugtool.socket", tmp_path / "tugtool.service"]
     done = subprocess.run(
-        ["systemd-analyze", "verify", *units], capture_output=True, text=True, check=False
+        [needed("systemd-analyze"), "verify", *units], capture_output=True, text=True, check=False
     )
     told = [line for line in done.stderr.splitlines() if "tugtool" in line]
     assert (done.returncode, told) == (0, [])

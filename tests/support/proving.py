@@ -8,6 +8,7 @@ what it did. A share of 0 is for what has an end of its own: a planted fault, a 
 
 import os
 import random
+import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 
@@ -109,6 +110,14 @@ def sampled(cases: Iterable[object], kept: int) -> list[object]:
         case if number in chosen else pytest.param(*_values(case), marks=once)
         for number, case in enumerate(listed)
     ]
+
+
+def needed(*names: str) -> str:
+    """The first of these programs that is installed; a proof that needs it fails without it."""
+    found = next(filter(None, map(shutil.which, names)), None)
+    if found is None:
+        pytest.fail(f"{names[0]} is not installed; on Debian: apt-get install {names[0]}")
+    return found
 
 
 def _values(case: object) -> tuple[object, ...]:
