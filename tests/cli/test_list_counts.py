@@ -55,6 +55,7 @@ def worktrees(draw) -> dict:
             {
                 "worktree_path": f"{count_pages.ROOT}/.tugtree/{name}",
                 "name": name,
+                "machine": None,
                 "branch_name": f"tugplan/{name}",
                 "base_branch": "main",
                 "plan_path": KEY if known else None,
@@ -185,6 +186,7 @@ def test_lists_of_worktrees_dashes_and_findings_have_the_numbers_of_their_data(t
 TREE = {
     "worktree_path": f"{count_pages.ROOT}/.tugtree/tugplan__work-1",
     "name": "tugplan__work-1",
+    "machine": None,
     "branch_name": "tugplan/work-1",
     "base_branch": "main",
     "plan_path": KEY,

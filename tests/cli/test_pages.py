@@ -152,6 +152,7 @@ def of_stats(lab: Lab) -> Draw:
 
 TREE = {
     "name": "tugplan__cache-1",
+    "machine": None,
     "path": RED,
     "plan_path": KEY,
     "branch_name": "tugplan/cache-1",

@@ -123,6 +123,7 @@ PLANS = {
     "LAST_WORD": ["step_artifacts_step"],
     "DEFERRED_ITEMS": ["items_deferred", "key of steps", "key of steps"],
     "ATTEMPT_AT": ["key of attempts"],
+    "SET_ROLE": ["key of attempts"],
     "LIVE_CLAIMS": ["steps_leased"],
     "LAST_EVENT": ["plan_events"],
     "READ events": ["plan_events"],

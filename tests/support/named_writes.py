@@ -18,7 +18,7 @@ from tugtool.store.sqlite import SqliteStore, SqliteTransaction, file
 SHARED = ("plan_copies",)
 
 #: Without a column for the plan: they belong to none.
-PLANLESS = ("dashes", "dash_rounds")
+PLANLESS = ("dashes", "dash_rounds", "epoch", "machines", "requests")
 
 _ALONG = (
     "select name from sqlite_master where type = 'trigger'"
