@@ -222,6 +222,7 @@ def check_record(session: Session) -> None:
     assert not any(step["complete_reason"] for step in shown["steps"])
 
 
+@pytest.mark.proof(share=0)
 def test_an_interrupted_session_is_taken_up_where_it_was(books):
     first = Session("implement", books, plan="books")
     made = first.do("worktree create {plan}")
@@ -243,6 +244,7 @@ def test_an_interrupted_session_is_taken_up_where_it_was(books):
     ]
 
 
+@pytest.mark.proof(share=0)
 def test_a_session_that_died_between_commit_and_state_leaves_no_second_commit(books):
     first = Session("implement", books, plan="books", message="m", summary="s")
     made = first.do("worktree create {plan}")
@@ -278,6 +280,7 @@ def done(books):
     return books
 
 
+@pytest.mark.proof(share=0)
 def test_the_merge_skill_s_lines_merge(done):
     session = Session("merge", done, plan="books")
     session.do("state review")
@@ -315,6 +318,7 @@ def test_what_the_merge_skill_goes_by_is_in_the_refusals(done, tugcode):
     assert {"steps", "files", "merged_commit"} <= set(table)
 
 
+@pytest.mark.proof(share=0)
 def test_the_dash_skill_s_lines_make_rounds_and_end(repo):
     session = Session("dash", repo, name="fix-typo", description="Fix a typo")
     assert session.do("dash list")["dashes"] == []

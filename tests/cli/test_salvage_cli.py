@@ -396,6 +396,7 @@ def test_a_person_may_drop_what_has_not_landed_by_its_name(saved):
     assert salvages(yard) == []
 
 
+@pytest.mark.proof(share=0)
 def test_what_has_not_landed_is_dropped_only_by_its_whole_name(saved):
     yard, _, ref = saved()
     name = ref.removeprefix("refs/tug/salvage/")

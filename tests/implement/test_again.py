@@ -107,6 +107,7 @@ def leading_to(play, point: str) -> Play:
     return made
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("point", sampled(POINTS, 1))
 def test_a_run_that_is_killed_at_any_stage_comes_to_the_same_end(play, undisturbed, point):
     play = leading_to(play, point)
@@ -165,6 +166,7 @@ HALF = {"coder, after the audit": "repaired"}
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 
 
+@pytest.mark.proof(share=0)
 # Each signal at one stage; the rest as proofs.
 @pytest.mark.parametrize(
     ("stage", "number"), sampled([(stage, each) for stage in STAGES for each in SIGNALS], 2)
@@ -194,6 +196,7 @@ def test_a_run_that_is_interrupted_at_any_stage_comes_to_the_same_end(
     ends_the_same(play, undisturbed)
 
 
+@pytest.mark.proof(share=0)
 def test_what_a_coder_was_at_after_an_audit_is_committed_if_the_auditor_is_content(play):
     play = play()
     # Without an integrator, before whom all would be committed anyway.

@@ -35,6 +35,7 @@ def amended(play):
     return run
 
 
+@pytest.mark.proof(share=0)
 def test_steps_whose_text_did_not_change_go_on_untouched(amended):
     made, told = amended("1 tc", "2 tt", "3 t < 1", "4 t < 2")
     assert made.steps() == dict.fromkeys(("step-1", "step-2", "step-3", "step-4"), "completed")
@@ -49,6 +50,7 @@ def test_steps_whose_text_did_not_change_go_on_untouched(amended):
     made.ok("merge", "work")
 
 
+@pytest.mark.proof(share=0)
 def test_a_step_that_changed_under_its_worker_is_claimed_anew_with_its_work(amended):
     made, told = amended("1 ttc", "2 t", "3 t < 1", flags="--drop-claimed")
     assert made.outcomes("step-1") == ["reset", "completed"]
@@ -61,6 +63,7 @@ def test_a_step_that_changed_under_its_worker_is_claimed_anew_with_its_work(amen
     assert "work.txt" in git("show", "--format=", "--name-only", commit, cwd=made.root)
 
 
+@pytest.mark.proof(share=0)
 def test_a_run_that_loses_a_step_leaves_its_worktree_to_the_lost_work(play):
     """While the coder of step-1 is at it, the step is taken; the run goes on with step-2."""
     made = play("1 t", "2 t")

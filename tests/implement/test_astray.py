@@ -49,6 +49,7 @@ def warnings(told: list[dict]) -> str:
     return "\n".join(each["message"] for each in told if each["event"] == "warning")
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("more", ["", "; git add -A; git commit -qm x; git reset -q --hard; true"])
 def test_a_worktree_whose_git_file_was_removed_gets_it_back_and_the_agent_is_told(play, more):
     play = play()
@@ -76,6 +77,7 @@ SPOILT = {
 }
 
 
+@pytest.mark.proof(share=0)
 # Each of them once, by the one role or the other; the rest as proofs.
 @pytest.mark.parametrize(
     ("role", "line", "said"),
@@ -105,6 +107,7 @@ def test_a_worktree_that_is_none_any_more_is_left_and_its_step_done_elsewhere(
     assert play.held() == []
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("line", [OWN, ALIEN])
 def test_what_lies_in_a_repository_of_an_agents_own_stays_there_and_is_named(play, line):
     play = play("1 t")
@@ -124,6 +127,7 @@ def test_what_lies_in_a_repository_of_an_agents_own_stays_there_and_is_named(pla
     assert (status, str(first) in used) == (0, False)
 
 
+@pytest.mark.proof(share=0)
 def test_a_worktree_that_a_person_took_away_between_two_steps_is_not_claimed_in(play):
     play = play()
     run = "cd ../..; git worktree remove --force $TUGCODE_WORKTREE"
@@ -137,6 +141,7 @@ def test_a_worktree_that_a_person_took_away_between_two_steps_is_not_claimed_in(
     assert git("status", "--porcelain", cwd=play.trees()[0]) == ""
 
 
+@pytest.mark.proof(share=0)
 def test_no_step_is_claimed_in_a_worktree_that_became_something_else_meanwhile(play):
     play = play("1 t", "2 t", "3 t < 2", "4 t < 2")
     play.cast("coder", "reviewer", workers=2)
@@ -199,6 +204,7 @@ MOVES = {
 }
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("move", sampled(MOVES, 2))
 def test_a_coder_that_moves_head_elsewhere_is_undone_and_told_and_nothing_is_lost(play, move):
     play = play()
@@ -227,6 +233,7 @@ def test_a_coder_that_moves_head_elsewhere_is_undone_and_told_and_nothing_is_los
     aftermath(play, told)
 
 
+@pytest.mark.proof(share=0)
 def test_what_earlier_agents_of_the_step_left_uncommitted_comes_back(play):
     play = play("1 t", "2 t < 1")
     work = [
@@ -253,6 +260,7 @@ def test_what_earlier_agents_of_the_step_left_uncommitted_comes_back(play):
     aftermath(play, told)
 
 
+@pytest.mark.proof(share=0)
 def test_what_an_earlier_try_left_uncommitted_comes_back_and_is_taken_up(play):
     play = play("1 t", "2 t < 1")
     spoil = "git reset --quiet --hard HEAD~1; git clean -qfd"
@@ -269,6 +277,7 @@ def test_what_an_earlier_try_left_uncommitted_comes_back_and_is_taken_up(play):
     aftermath(play, told)
 
 
+@pytest.mark.proof(share=0)
 def test_what_cannot_be_kept_is_left_where_it_is_and_the_branch_is_put_back(play):
     play = play("1 t", "2 t < 1")
     hook = play.root / ".git" / "hooks" / "reference-transaction"
@@ -288,6 +297,7 @@ def test_what_cannot_be_kept_is_left_where_it_is_and_the_branch_is_put_back(play
     assert git("status", "--porcelain", cwd=second) == ""
 
 
+@pytest.mark.proof(share=0)
 def test_a_coder_that_completes_its_step_by_itself_is_not_undone_and_that_is_said(play):
     play = play("1 t", "2 t < 1")
     tug = f"env -u TUGCODE_ROLE {sys.executable} -m tugtool"

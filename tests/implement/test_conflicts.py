@@ -68,6 +68,7 @@ def is_parked(play: Play, told: list[dict], said: str) -> str:
     return kept
 
 
+@pytest.mark.proof(share=0)
 def test_the_coder_merges_the_reviewer_looks_and_the_step_is_done(play):
     play = at_odds(play, resolving(BOTH), {"role": "coder", "step": "step-3"})
     status, told = play.run()
@@ -103,6 +104,7 @@ def test_a_coder_that_stages_or_commits_the_merge_does_no_harm(play, ending):
     is_resolved(play, told)
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize(
     ("rule", "said"),
     [

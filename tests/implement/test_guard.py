@@ -134,6 +134,7 @@ def test_ignored_files_and_looking_are_nobodys_business(play):
     assert (play.trees()[0] / "a.pyc").exists()
 
 
+@pytest.mark.proof(share=0)
 def test_a_reviewer_that_never_stops_editing_ends_the_attempt_and_says_what_it_changed(play):
     play = play("1 t")
     play.rules({"role": "reviewer", "step": "step-1", "attempt": 1, "do": [EDIT]})
@@ -146,6 +147,7 @@ def test_a_reviewer_that_never_stops_editing_ends_the_attempt_and_says_what_it_c
     play.finished()
 
 
+@pytest.mark.proof(share=0)
 def test_an_auditor_that_edits_is_undone_and_asked_again(play):
     play = play("1 t")
     play.cast(*ROLES, "auditor")
@@ -183,6 +185,7 @@ def test_a_coder_that_calls_what_it_may_not_is_refused_by_tugcode_itself(play, l
     play.finished()
 
 
+@pytest.mark.proof(share=0)
 def test_looking_at_the_plan_is_free_for_every_agent(play):
     play = play("1 t")
     run = f"{TUG} state show work > /dev/null && {TUG} list > /dev/null"

@@ -58,6 +58,7 @@ WELL = {
 }
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("how", sampled(WELL, 2))
 def test_a_good_answer_is_taken_whatever_stands_around_it(play, how):
     play = play(*WELL[how])
@@ -89,6 +90,7 @@ BADLY = {
 }
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("how", sampled(BADLY, 2))
 def test_what_is_no_answer_ends_the_attempt_in_words_that_fit_on_a_line(play, how):
     lines, said = BADLY[how]

@@ -85,6 +85,7 @@ def names(play, step: str) -> set[str]:
 # All goes well.
 
 
+@pytest.mark.proof(share=0)
 def test_with_one_worker_all_goes_well_and_nothing_else_happens(play):
     play = play("1 tec", "2 t < 1", "3 c < 1")
     status, told = play.run()
@@ -97,6 +98,7 @@ def test_with_one_worker_all_goes_well_and_nothing_else_happens(play):
     aftermath(play, told)
 
 
+@pytest.mark.proof(share=0)
 def test_with_four_workers_all_goes_well_and_each_step_is_done_once(play):
     play = play("1 t", "2 t", "3 t", "4 t", "5 t < 1 2 3 4")
     # Nobody goes on before all four are at work.
@@ -145,6 +147,7 @@ def test_two_rounds_of_changes_end_in_one_commit(play):
     aftermath(play, told)
 
 
+@pytest.mark.proof(share=0)
 def test_a_fourth_round_is_a_persons_affair_and_the_work_is_saved(play):
     play = play("1 t", "2 t", "3 t < 1")
     play.rules({"role": "reviewer", "step": "step-1", "answer": REVISE})
@@ -166,6 +169,7 @@ def test_a_fourth_round_is_a_persons_affair_and_the_work_is_saved(play):
     )
 
 
+@pytest.mark.proof(share=0)
 def test_checkpoints_of_a_step_and_a_substep_that_nobody_could_verify_are_deferred(play):
     play = play("1 tcc", "1.1 tc", "2 t < 1")
     verdicts = [
@@ -186,6 +190,7 @@ def test_checkpoints_of_a_step_and_a_substep_that_nobody_could_verify_are_deferr
 # The commit succeeds and the state cannot follow.
 
 
+@pytest.mark.proof(share=0)
 def test_open_items_are_closed_as_the_reviewer_said_and_the_step_completed(play):
     play = play("1 tc", "2 t < 1")
     verdict = {"kind": "checkpoint", "ordinal": 0, "verdict": "UNVERIFIED", "reason": "no net"}
@@ -225,6 +230,7 @@ def test_a_drifted_plan_parks_the_step_and_its_commit_completes_it_once_it_is_fr
     aftermath(play, told)
 
 
+@pytest.mark.proof(share=0)
 def test_a_claim_that_is_lost_after_the_commit_does_not_have_the_step_done_again(play):
     play = play("1 tc", "2 t < 1")
     once(play, f"{TUG} state reset work step-1 > /dev/null")
@@ -338,6 +344,7 @@ def test_an_agent_that_misbehaves_once_is_run_again_and_the_step_is_done_once(pl
     aftermath(play, told)
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("fault", sampled(reversed(FAULTS), 2))
 def test_an_agent_that_always_misbehaves_parks_its_step_and_its_work_is_saved(play, fault):
     rule, said = FAULTS[fault]
@@ -373,6 +380,7 @@ def goes_on(play) -> None:
     aftermath(play, told)
 
 
+@pytest.mark.proof(share=0)
 def test_an_agent_that_commits_by_itself_has_its_work_in_the_only_commit(play):
     play = play("1 t", "2 t < 1")
     acts = [HALF, {"commit": "my own\n\nTug-Step: step-1"}, {"write": "more"}]
@@ -388,6 +396,7 @@ def test_an_agent_that_commits_by_itself_has_its_work_in_the_only_commit(play):
 # Workers, and others, in each other's way.
 
 
+@pytest.mark.proof(share=0)
 def test_two_steps_that_conflict_in_git_are_kept_both_and_the_third_is_parked(play):
     play = play("1 t", "2 t", "3 t < 1 2", "4 t")
     other = {"step-1": "step-2", "step-2": "step-1"}
@@ -414,6 +423,7 @@ def test_two_steps_that_conflict_in_git_are_kept_both_and_the_third_is_parked(pl
     assert texts == set(other)
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("role", ["coder", "reviewer"])
 def test_a_claim_that_is_taken_away_in_mid_work_is_gone_on_with_elsewhere(play, role):
     play = play("1 t", "2 t < 1")

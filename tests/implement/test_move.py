@@ -53,6 +53,7 @@ def is_done_apart(play: Play) -> None:
     assert "step-2" not in log
 
 
+@pytest.mark.proof(share=0)
 def test_a_step_that_conflicts_only_with_its_worktree_is_done_in_a_new_one(play):
     status, told = play.run()
     assert (status, told[-1]["status"]) == (0, "done")
@@ -66,6 +67,7 @@ def test_a_step_that_conflicts_only_with_its_worktree_is_done_in_a_new_one(play)
     is_done_apart(play)
 
 
+@pytest.mark.proof(share=0)
 def test_a_worker_that_has_moved_leaves_its_worktree_to_others_and_goes_on_in_the_new_one(play):
     play.run()
     rows = play.rows("select * from worktrees")
@@ -101,6 +103,7 @@ def test_a_run_that_is_interrupted_while_a_step_moves_comes_to_the_same_end(play
     is_done_apart(play)
 
 
+@pytest.mark.proof(share=0)
 def test_a_step_for_which_no_other_worktree_can_be_made_is_parked_with_both_reasons(play):
     home = play.root.parent / "git"
     home.mkdir()
@@ -124,6 +127,7 @@ def test_a_step_for_which_no_other_worktree_can_be_made_is_parked_with_both_reas
     aftermath(play, told, done=["step-1", "step-2", "step-3"], parked=["step-4"])
 
 
+@pytest.mark.proof(share=0)
 def test_a_step_whose_own_dependencies_conflict_is_not_moved(play):
     play.text = play.text.replace("**Depends on:** #step-1\n", "**Depends on:** #step-1, #step-2\n")
     play.repo.plan("work", play.text)

@@ -202,6 +202,7 @@ def test_a_service_that_refuses_for_ten_minutes_parks_nothing_and_the_run_ends_d
     play.finished()
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("workers", [1, 2])
 def test_agents_of_two_steps_that_fail_alike_cool_the_run_down(limited, workers):
     play = limited("1 t", "2 t", "3 t", until=600, says=BROKEN)
@@ -261,6 +262,7 @@ def test_an_agent_that_fails_is_tried_again_after_longer_and_longer_pauses(play)
     assert play.timer.passed == pytest.approx(275, abs=1)
 
 
+@pytest.mark.proof(share=0)
 def test_answers_that_break_their_contract_are_the_steps_matter(play):
     play = play("1 t", "2 t")
     play.cast(*ROLES)
@@ -321,6 +323,7 @@ def test_a_run_that_ends_while_it_cools_down_comes_to_the_same_end(play, undistu
     assert outcome(play) == undisturbed
 
 
+@pytest.mark.proof(share=0)
 def test_a_run_stops_cleanly_at_the_time_that_it_was_given(limited):
     play = limited("1 t", "2 t", until=1e9)
     # Two hours from now, whatever the clock shows.
@@ -365,6 +368,7 @@ def notices(told: Path) -> list[str]:
     return [json.loads(line)["notice"] for line in told.read_text().splitlines()]
 
 
+@pytest.mark.proof(share=0)
 def test_a_command_hears_what_a_person_should_know(limited):
     play = limited("1 t", "2 t", until=300, says=BROKEN)
     play.rules({"role": "reviewer", "step": "step-2", "answer": {"recommendation": "ESCALATE"}})
@@ -377,6 +381,7 @@ def test_a_command_hears_what_a_person_should_know(limited):
     assert "warning" not in kinds(events_told)
 
 
+@pytest.mark.proof(share=0)
 def test_only_the_events_that_were_asked_for_are_told(play):
     play = play("1 t", "2 t")
     play.cast(*ROLES)

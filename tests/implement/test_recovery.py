@@ -44,6 +44,7 @@ def test_items_that_open_again_are_closed_and_the_step_completed(play):
     assert play.ok("state", "stats", "work")["plans"][0]["recoveries"] == 1
 
 
+@pytest.mark.proof(share=0)
 def test_a_plan_that_changed_meanwhile_is_a_persons_affair_at_once(play):
     play = play("1 t", "2 t")
     hook(play, "echo >> .tugtool/tugplan-work.md")
@@ -84,6 +85,7 @@ def test_a_commit_that_git_refuses_twice_is_a_persons_affair(play):
     assert all(row["salvage_ref"] for row in rows)
 
 
+@pytest.mark.proof(share=0)
 def test_a_recovery_that_is_killed_is_finished_by_the_next_run(play):
     play = play("1 tc")
     hook(play, f"{TUG} state update work step-1 --task 0 open > /dev/null")

@@ -40,6 +40,7 @@ def resolve(tree: Path, commands: list[str]) -> None:
             git("commit", "--quiet", "--all", "--message=resolved", cwd=tree)
 
 
+@pytest.mark.proof(share=0)
 def test_a_conflict_that_a_person_resolved_where_the_message_says_is_used(play):
     play, reason = at_odds(play)
     [place] = re.findall(r"such as (\S+),", reason)

@@ -105,6 +105,7 @@ def hanging():
         process.communicate()
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize(
     ("number", "status"),
     sampled([(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)], 2),
@@ -131,6 +132,7 @@ def test_a_signal_ends_a_run_cleanly_and_the_next_goes_on_where_it_stopped(
     assert len(play.trees()) == 1
 
 
+@pytest.mark.proof(share=0)
 def test_a_second_signal_ends_it_at_once(play, hanging):
     play = play()
     process = hanging(play, {"ignore": ["TERM"]})
@@ -145,6 +147,7 @@ def test_a_second_signal_ends_it_at_once(play, hanging):
     play.finished()
 
 
+@pytest.mark.proof(share=0)
 def test_a_run_that_is_killed_leaves_its_agents_no_life_and_its_work_to_the_next(play, hanging):
     play = play()
     process = hanging(play)
@@ -199,6 +202,7 @@ def test_fewer_workers_finish_what_more_had_begun(play):
         assert f"half-{step}" in names
 
 
+@pytest.mark.proof(share=0)
 def test_a_worktree_with_unfinished_work_is_taken_before_one_without(play):
     play = play("1 t", "2 t")
     bell = Bell(play)
@@ -216,6 +220,7 @@ def test_a_worktree_with_unfinished_work_is_taken_before_one_without(play):
     play.finished()
 
 
+@pytest.mark.proof(share=0)
 def test_a_run_waits_for_a_step_that_another_process_holds(play):
     play = play("1 t", "2 t < 1")
     play.ok("state", "init", "work")
@@ -242,6 +247,7 @@ def terminal(play):
         each.close()
 
 
+@pytest.mark.proof(share=0)
 def test_on_a_terminal_a_person_is_asked_and_answers(play, terminal):
     play = play("1 t")
     play.rules({"role": "reviewer", "times": 1, "answer": {"recommendation": "ESCALATE"}})
@@ -253,6 +259,7 @@ def test_on_a_terminal_a_person_is_asked_and_answers(play, terminal):
     assert len(play.calls("coder")) == 2
 
 
+@pytest.mark.proof(share=0)
 def test_an_answer_on_the_terminal_is_handed_to_the_agent(play, terminal):
     play = play("1 t")
     play.rules({"role": "reviewer", "times": 1, "answer": {"recommendation": "ESCALATE"}})
@@ -266,6 +273,7 @@ def test_an_answer_on_the_terminal_is_handed_to_the_agent(play, terminal):
     assert "a person answered: use port 80" in given
 
 
+@pytest.mark.proof(share=0)
 def test_a_question_that_nobody_answers_parks_its_step_and_is_seen_everywhere_until_then(
     play, terminal
 ):
@@ -285,6 +293,7 @@ def test_a_question_that_nobody_answers_parks_its_step_and_is_seen_everywhere_un
     assert play.ok("state", "review")["parked_count"] == 1
 
 
+@pytest.mark.proof(share=0)
 def test_what_a_person_does_while_asked_is_not_undone_with_what_an_agent_did(play, terminal):
     play = play("1 t")
     play.rules(
@@ -302,6 +311,7 @@ def test_what_a_person_does_while_asked_is_not_undone_with_what_an_agent_did(pla
     assert git("show", f"{commit}:person.txt", cwd=play.root) == "by hand\n"
 
 
+@pytest.mark.proof(share=0)
 def test_on_a_terminal_the_picture_shows_what_each_worker_is_at(play, terminal):
     play = play("1 t")
     play.rules({"role": "coder", "do": [{"wait_for": "../../go"}]})
@@ -326,6 +336,7 @@ def test_two_runs_share_a_plan_and_one_of_them_concludes_it(play):
     assert note["step_anchor"] == "step-4"
 
 
+@pytest.mark.proof(share=0)
 def test_a_run_goes_on_when_nobody_reads_of_it(play):
     play = play("1 t", "2 t < 1")
     process = play.start()
@@ -375,6 +386,7 @@ def test_an_interrupt_that_also_reaches_git_stops_the_run_and_parks_nothing(play
     play.finished()
 
 
+@pytest.mark.proof(share=0)
 def test_a_run_that_is_killed_together_with_its_git_is_finished_by_the_next(play):
     play = play("1 t", "2 t < 1")
     hook = play.root / ".git" / "hooks" / "pre-commit"
@@ -423,6 +435,7 @@ def test_on_a_terminal_the_picture_says_that_it_is_stopping(play, terminal):
     assert shown.end() == 130
 
 
+@pytest.mark.proof(share=0)
 def test_on_a_terminal_a_person_is_asked_when_an_agent_fails_twice(play, terminal):
     play = play("1 t")
     play.cast("coder", "reviewer", more="tries = 1")

@@ -49,6 +49,7 @@ def test_a_step_whose_runs_are_stopped_again_and_again_is_not_parked(play, numbe
     play.finished()
 
 
+@pytest.mark.proof(share=0)
 def test_a_step_whose_runs_were_killed_is_parked_told_once_and_what_frees_it_is_named(play):
     play = limited(play, 2)
     for _ in range(2):

@@ -87,6 +87,7 @@ def test_a_worktree_whose_step_another_worker_took_is_clean_in_the_end(killed, m
     assert [files_of(play, step) for step in play.steps()] == [whole("step-1"), whole("step-2")]
 
 
+@pytest.mark.proof(share=0)
 def test_another_step_never_gets_the_work_that_lies_in_its_worktree(killed, monkeypatch):
     play = killed(*FOUR)
     late = Late(monkeypatch)

@@ -52,6 +52,7 @@ def test_a_program_is_looked_for_on_the_path_of_its_own_agent(play, tmp_path):
     assert play.tugcode("implement", "work", "--dry-run").status == 0
 
 
+@pytest.mark.proof(share=0)
 def test_a_role_that_fails_twice_at_a_step_parks_it_with_the_reason(play):
     play = play("1 t", "2 t")
     play.cast("coder", "reviewer", more="tries = 1")
@@ -76,6 +77,7 @@ def test_a_role_that_fails_twice_at_a_step_parks_it_with_the_reason(play):
     play.finished()
 
 
+@pytest.mark.proof(share=0)
 def test_two_roles_that_fail_once_each_are_two_matters(play):
     play = play("1 t")
     play.cast("coder", "reviewer", more="tries = 1")
@@ -129,6 +131,7 @@ def test_an_approval_beside_a_failed_task_and_a_critical_issue_is_told(play):
     assert len(play.artifacts("note")) == 2
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("said", ["REVISE", "ESCALATE"])
 def test_an_audit_that_does_not_approve_is_seen_the_next_morning(play, said):
     play = play("1 t")
@@ -204,6 +207,7 @@ def test_a_plan_that_is_done_names_the_merge_and_no_tokens_that_nobody_told(play
     assert "next" not in play.run()[1][-1]
 
 
+@pytest.mark.proof(share=0)
 def test_waiting_for_somebody_else_s_step_is_told_once(play):
     play = play("1 t", "2 t < 1")
     play.cast("coder", "reviewer")

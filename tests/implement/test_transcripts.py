@@ -29,6 +29,7 @@ def names(play) -> list[str]:
     return ["/".join(path.parts[-2:]) for path in kept(play)]
 
 
+@pytest.mark.proof(share=0)
 def test_every_call_of_an_agent_leaves_what_it_got_and_what_it_printed(play):
     play = play("1 t", "2 t < 1")
     more = f'env = {{ TOKEN = "{SECRET}" }}'
@@ -64,6 +65,7 @@ def test_every_call_of_an_agent_leaves_what_it_got_and_what_it_printed(play):
     assert failed["transcript"] == named[0]
 
 
+@pytest.mark.proof(share=0)
 def test_why_review_and_log_name_them_and_transcript_shows_them(play):
     play = play("1 tc", "2 t < 1")
     play.cast("coder", "reviewer")
@@ -219,6 +221,7 @@ def test_what_lies_between_is_not_shown_twice_to_a_reader_who_follows(tmp_path):
     slow.close()
 
 
+@pytest.mark.proof(share=0)
 def test_a_transcript_is_followed_while_its_agent_runs(play, tmp_path):
     play = play("1 t")
     play.cast("coder", "reviewer")

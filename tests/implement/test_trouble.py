@@ -52,6 +52,7 @@ def test_a_revision_goes_back_to_the_coder_with_the_findings(play):
     play.finished()
 
 
+@pytest.mark.proof(share=0)
 def test_a_fourth_revision_parks_the_step_and_the_others_go_on(play):
     play = play("1 t", "2 t", "3 t < 1")
     play.rules({"role": "reviewer", "step": "step-1", "answer": REVISE})
@@ -77,6 +78,7 @@ def test_a_reviewer_that_asks_for_a_person_gets_one(play):
     assert len(play.calls("coder")) == 1
 
 
+@pytest.mark.proof(share=0)
 def test_what_was_parked_is_gone_on_with_once_a_person_has_freed_it(play):
     play = play("1 t")
     ask = {"role": "reviewer", "times": 1, "answer": {"recommendation": "ESCALATE"}}
@@ -132,6 +134,7 @@ def test_an_agent_that_hangs_is_stopped_though_it_ignores_signals(play):
     play.finished()
 
 
+@pytest.mark.proof(share=0)
 def test_an_agent_that_fails_for_good_ends_the_attempt_and_parks_the_step_in_the_end(play):
     play = play("1 t", "2 t")
     config = play.root / ".tugtool" / "config.toml"
@@ -184,6 +187,7 @@ def test_a_coder_that_edits_the_plan_is_told_and_the_plan_put_back(play):
     play.finished()
 
 
+@pytest.mark.proof(share=0)
 def test_a_coder_that_commits_by_itself_finds_its_work_in_the_steps_commit(play):
     play = play("1 t", "2 t < 1")
     acts = [{"write": "mine", "text": "x"}, {"commit": "my own"}]
@@ -249,6 +253,7 @@ def test_what_an_agent_started_apart_goes_when_the_run_is_ended(play, number):
         assert not last, "it still runs"
 
 
+@pytest.mark.proof(share=0)
 def test_steps_that_conflict_in_git_are_named_and_parked(play):
     play = play("1 t", "2 t", "3 t < 1 2")
     both = [{"write": "code.txt", "text": "{step}\n"}, {"touch": "../../{step}-here"}]
@@ -299,6 +304,7 @@ def test_an_escalation_names_neither_force_nor_reconcile(play):
     assert "reconcile" not in said.replace("reconciliation", "")
 
 
+@pytest.mark.proof(share=0)
 def test_work_that_was_saved_before_a_step_was_done_does_not_come_back_with_it(play):
     play = play("1 t")
     play.rules(

@@ -411,6 +411,7 @@ def test_a_commit_of_somebody_else_after_a_crash_is_not_taken_for_ours(bench):
     assert len(b.commits()) == 3
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("seed", sampled(range(4), 1))
 def test_no_entry_is_ever_lost_or_doubled(bench, seed):
     """Random commits, refusals and crashes; every completed step has one entry and one commit."""

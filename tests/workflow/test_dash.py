@@ -521,6 +521,7 @@ def test_the_shell_completes_the_names_of_active_dashes(field, tugcode):
 # -- what others make of it ------------------------------------------------------------
 
 
+@pytest.mark.proof(share=0)
 def test_commands_about_worktrees_of_plans_leave_dashes_alone(field):
     path, odd = field.dash("fix"), field.dash("odd")
     field.round("fix")
@@ -539,6 +540,7 @@ def test_commands_about_worktrees_of_plans_leave_dashes_alone(field):
     assert field.ok("dash", "list")["unrecorded"] == []
 
 
+@pytest.mark.proof(share=0)
 def test_a_plan_is_carried_out_and_merged_beside_a_dash(field):
     field.dash("fix")
     field.round("fix", {"dash.txt": "d"})
@@ -572,6 +574,7 @@ def test_status_tells_of_the_active_dashes(field):
 # -- at once ---------------------------------------------------------------------------
 
 
+@pytest.mark.proof(share=0)
 def test_of_two_who_create_one_dash_one_makes_it_and_the_other_gets_it(field):
     running = [process(field.root, "dash", "create", "fix") for _ in range(4)]
     made = [answered(each) for each in running]

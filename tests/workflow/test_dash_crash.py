@@ -195,6 +195,7 @@ def _same(found: dict, wanted: dict) -> None:
     assert found == wanted
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize(
     ("point", "words"),
     sampled([(point, words) for words in ([], ["--no-squash"]) for point in points("join")], 2),
@@ -255,6 +256,7 @@ def stopped(field):
     return field
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("command", [("dash", "join", "fix"), ("dash", "join", "other")])
 def test_a_git_that_is_killed_while_it_changes_files_is_gone_on_with(stopped, command):
     start = stopped.head("main")

@@ -52,6 +52,7 @@ def test_a_dash_becomes_one_commit_on_its_base_branch(field):
     assert len(shown["history"]) == 2
 
 
+@pytest.mark.proof(share=0)
 def test_the_message_is_the_caller_s_or_what_the_only_commit_says(field):
     field.dash("one")
     field.round("one", {"a": "1"}, "--message", "Do one thing")
@@ -158,6 +159,7 @@ def test_an_untracked_file_that_is_not_in_the_way_is_no_matter(field):
     assert (field.root / "mine").read_text() == "x"
 
 
+@pytest.mark.proof(share=0)
 def test_whoever_stands_in_the_worktree_steps_out_first(field):
     path = field.dash("fix")
     field.round("fix", {"deep/x": "x"})
@@ -234,6 +236,7 @@ def test_a_locked_worktree_is_left_and_can_be_taken_up_again(field):
     ended(field)
 
 
+@pytest.mark.proof(share=0)
 def test_ended_is_ended(field):
     field.dash("fix")
     field.round("fix")

@@ -26,6 +26,7 @@ def quiet(text: str) -> str:
     return "".join(line for n, line in enumerate(lines) if not {n, n - 1} & set(about))
 
 
+@pytest.mark.proof(share=0)
 def test_a_healthy_repository_is_told_of_in_one_line(clinic):
     c = clinic()
     done = c.text()

@@ -313,6 +313,7 @@ def test_counts_that_are_wrong_are_named_and_mended_and_nothing_else_is(clinic, 
     assert c.ok("state", "claim", "work", at=c.tree)["anchor"] == "step-1"
 
 
+@pytest.mark.proof(share=0)
 def test_substeps_that_are_not_held_as_their_step_are_mended(clinic):
     c = clinic("1", "1.1 t", "1.2 t", "2")
     c.ok("state", "claim", "work", at=c.tree)

@@ -95,6 +95,7 @@ def test_undoing_a_commit_puts_the_index_back_though_somebody_has_looked(bench):
     assert b.git("status", "--porcelain") == before == "M  code.py\n?? two\n"
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("point", sampled(COMMIT_POINTS, 1))
 def test_after_the_repair_the_same_commit_ends_as_without_the_crash(
     bench, point, tmp_path, tugcode, monkeypatch
@@ -174,6 +175,7 @@ def after(c: Clinic) -> dict:
     }
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("point", sampled(CREATE_POINTS, 2))
 def test_a_worktree_that_was_being_made_is_named_and_taken_away(clinic, point):
     c = clinic()
@@ -280,6 +282,7 @@ def _do_plan(c: Clinic) -> None:
         c.do(c.tree, f"step-{number}", {f"{number}": "x"})
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("point", sampled(MERGE_POINTS, 2))
 def test_a_merge_that_was_stopped_is_named_and_finished_or_forgotten(clinic, point):
     c = clinic()
@@ -336,6 +339,7 @@ def dash(c: Clinic) -> Repo:
     return tree
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("point", sampled(["dash.intent", "dash.branch", "dash.worktree"], 1))
 def test_a_dash_that_was_being_made_is_taken_away_again(clinic, point):
     c = clinic()
@@ -347,6 +351,7 @@ def test_a_dash_that_was_being_made_is_taken_away_again(clinic, point):
     assert not (c.root / ".tugtree" / "tugdash__fix").exists()
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("point", sampled(["round.added", "round.intent", "round.committed"], 2))
 def test_a_round_that_was_being_committed_is_recorded_if_git_has_it(clinic, point):
     c = clinic()
@@ -365,6 +370,7 @@ def test_a_round_that_was_being_committed_is_recorded_if_git_has_it(clinic, poin
     assert len(c.rows("select * from dash_rounds")) == 1
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize(
     "point", sampled([name for name in crash.POINTS if name.startswith("join.")], 2)
 )
@@ -384,6 +390,7 @@ def test_a_join_that_was_stopped_is_finished_if_the_base_has_moved(clinic, point
     assert c.repo.git("status", "--porcelain") == ""
 
 
+@pytest.mark.proof(share=0)
 def test_the_release_of_a_dash_is_left_to_its_own_command(clinic):
     c = clinic()
     dash(c)
@@ -395,6 +402,7 @@ def test_the_release_of_a_dash_is_left_to_its_own_command(clinic):
     assert c.findings() == {}
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("point", ["remove.worktree", "remove.branch"])
 def test_everybody_names_the_command_that_ends_an_interrupted_release(clinic, tugcode, point):
     c = clinic()

@@ -76,6 +76,7 @@ def done_plan(c: Clinic) -> None:
         c.do(c.tree, f"step-{number}", {f"{number}": "x"})
 
 
+@pytest.mark.proof(share=0)
 def test_a_plan_that_is_done_and_not_merged_is_a_note(clinic):
     c = clinic()
     done_plan(c)

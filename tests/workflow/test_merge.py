@@ -106,6 +106,7 @@ def done(repo, tugcode, monkeypatch):
     return make
 
 
+@pytest.mark.proof(share=0)
 def test_all_branches_come_to_main_and_go(done):
     work = done(PAIR, 1, 2, 3)
     before = work.head()
@@ -130,6 +131,7 @@ def test_a_merge_leaves_a_record_that_reconcile_agrees_with(done):
     assert work.done() == work.commits
 
 
+@pytest.mark.proof(share=0)
 def test_a_squash_is_one_commit_that_speaks_for_every_step(done):
     work = done(("1 t", "1.1", "2 t", "3 t < 1 2"), 1, 2, 2)
     before = work.head()
@@ -285,6 +287,7 @@ def test_a_file_that_becomes_a_directory_is_in_nobody_s_way(done):
     assert (work.repo.path / "code.py" / "inner").read_text() == "x\n"
 
 
+@pytest.mark.proof(share=0)
 def test_conflicts_are_found_before_anything_is_touched(done):
     files = {"step-1": {"code.py": "one\n"}, "step-2": {"code.py": "two\n", "b": "2\n"}}
     work = done(PAIR, 1, 2, 3, **files)
@@ -362,6 +365,7 @@ def test_branches_come_in_the_order_of_their_dependencies(done):
     assert order == [["step-2"], ["step-3"], ["step-1"]]
 
 
+@pytest.mark.proof(share=0)
 def test_branches_that_need_each_other_come_in_the_plan_s_order(done):
     work = done(("1", "2 < 1", "3 < 2", "4 < 3"), 1, 2, 1, 2)
     order = [part["steps"] for part in work.merge()["branches"]]
@@ -632,6 +636,7 @@ def test_a_shallow_clone_is_refused_or_right(done, tmp_path, tugcode):
     assert tugcode("-C", clone.path, "merge", "work", "--json").codes == ["E062"]
 
 
+@pytest.mark.proof(share=0)
 def test_a_sha_256_repository_is_no_different(tmp_path, tugcode, monkeypatch):
     for name, value in IDENTITY.items():
         monkeypatch.setenv(name, value)
@@ -818,6 +823,7 @@ def test_another_plan_s_merge_that_was_stopped_is_the_one_to_go_on_with(done):
     until(lambda: hint() == "tugcode merge work")
 
 
+@pytest.mark.proof(share=0)
 def test_a_merge_that_comes_while_another_is_at_work_waits_for_it(done):
     work = done(("1",), 1, **{"step-1": {"slow.txt": "x\n"}})
     inner = work.repo.path / ".git"
@@ -868,6 +874,7 @@ def half_way(work: Merging) -> list[str]:
     return sorted(each.name for each in work.repo.path.glob("[12]-*.txt"))
 
 
+@pytest.mark.proof(share=0)
 def test_a_git_that_is_killed_while_it_changes_files_is_gone_on_with(stopped):
     work = stopped()
     assert 0 < len(half_way(work)) < 18
@@ -880,6 +887,7 @@ def test_a_git_that_is_killed_while_it_changes_files_is_gone_on_with(stopped):
     assert all(work.is_on_main(commit) for commit in work.commits.values())
 
 
+@pytest.mark.proof(share=0)
 def test_what_a_person_does_to_a_file_of_git_s_after_a_crash_is_not_taken_for_git_s(stopped):
     work = stopped()
     work.repo.write({"1-0.txt": "mine\n"})
@@ -901,6 +909,7 @@ def test_what_a_person_does_to_another_file_after_a_crash_is_left_alone(stopped)
     work.ends_well()
 
 
+@pytest.mark.proof(share=0)
 def test_a_person_s_directory_where_git_did_not_get_to_is_kept(stopped):
     work = stopped()
     work.repo.write({"2-8.txt/x": "mine\n"})
@@ -913,6 +922,7 @@ def test_a_person_s_directory_where_git_did_not_get_to_is_kept(stopped):
     work.ends_well()
 
 
+@pytest.mark.proof(share=0)
 def test_a_lock_of_somebody_else_s_is_left_after_a_crash_too(stopped):
     work = stopped()
     lock = work.repo.path / ".git" / "index.lock"
@@ -988,6 +998,7 @@ def test_another_plan_s_stopped_merge_is_to_be_finished_first(done):
     assert work.branches() == ["main"]
 
 
+@pytest.mark.proof(share=0)
 def test_a_step_reopened_after_a_stopped_merge_is_merged_with_the_next(done):
     work = done(("1",), 1)
     work.process("merge", "work", crash="merge.moved")

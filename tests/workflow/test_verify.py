@@ -457,6 +457,7 @@ def test_whoever_is_killed_leaves_no_command_behind(hanging, number):
     nothing_came_of_it(stand, held)
 
 
+@pytest.mark.proof(share=0)
 def test_the_lease_is_renewed_while_a_command_runs(stand):
     stand = stand("`echo x > h.fifo; cat go.fifo` passes", claim=("--lease-duration", 2))
     held = Fifo(stand.red / "h.fifo")

@@ -32,6 +32,7 @@ def merged(yard: Yard, path: Path) -> None:
 # -- list ------------------------------------------------------------------------------
 
 
+@pytest.mark.proof(share=0)
 def test_list_tells_of_every_worktree_what_it_holds_and_how_far_it_is(yard, tugcode):
     yard = yard()
     assert yard.ok("worktree", "list") == {"worktrees": [], "branches": []}
@@ -481,6 +482,7 @@ def rebase(yard: Yard, path: Path) -> None:
     yard.repo.git("cherry-pick", f"{yard.start}..{tip}")
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize(
     "land", sampled([squash, merged, rebase], 1), ids=lambda land: land.__name__
 )
@@ -576,6 +578,7 @@ def test_cleanup_leaves_live_claims_and_where_one_stands(yard):
     assert [reason[:18] for reason in reasons[str(held)]] == ["it holds step-1 of"]
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("seed", sampled(range(6), 1))
 def test_whatever_cleanup_deletes_is_elsewhere(yard, seed):
     """Random worktrees in random states: every commit and file that went is still to be had."""

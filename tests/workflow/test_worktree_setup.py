@@ -208,6 +208,7 @@ PYTHON = {
 }
 
 
+@pytest.mark.proof(share=0)
 def test_a_plan_on_a_python_project_whose_tests_need_a_virtual_environment_runs(play):
     play = play("1 t", "2 t", "3 t < 1 2")
     play.cast("coder", "reviewer", workers=2)

@@ -214,6 +214,7 @@ def test_a_commit_that_another_brings_along_gets_no_merge_of_its_own(yard):
     assert all(has(second, commit) for commit in done)
 
 
+@pytest.mark.proof(share=0)
 def test_worktrees_that_need_the_same_have_the_same_merge(yard):
     """Else every later merge would have to merge all of their merges first."""
     yard = yard("1", "2", "3", "4 < 1 2 3", "5 < 1 2 3", "6 < 1 2 3")
@@ -239,6 +240,7 @@ def carry_out(yard: Yard, path: Path, step: str) -> None:
     yard.ok("commit", "--plan", "work", "--step", step, "--message", step, at=path)
 
 
+@pytest.mark.proof(share=0)
 def test_every_merge_of_a_sync_has_each_entry_of_the_log_once(yard):
     """Also a merge on the way to another: it may become the base of later ones."""
     yard = yard("1 t", "2 t", "3 t < 1 2", "4 t < 1 2", "5 t", "6 t < 3 4 5")
@@ -407,6 +409,7 @@ def test_a_merge_that_somebody_has_begun_is_left_alone(spread):
     assert Repo(third).git("rev-parse", "MERGE_HEAD")
 
 
+@pytest.mark.proof(share=0)
 def test_a_git_that_is_killed_while_it_changes_files_is_gone_on_with(spread):
     """With its command; what lies there uncommitted stays through all of it."""
     yard, paths, commits = spread({f"one-{n}.txt": "1\n" for n in range(9)}, {"two": "2"})
