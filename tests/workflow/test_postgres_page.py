@@ -13,7 +13,8 @@ from support.state import markdown
 from tugtool.store.postgres import PostgresStore
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "postgres.md"
-BLOCK = re.compile(r"```(sql|sh)\n(.*?)```", re.S)
+#: A block may be part of a list.
+BLOCK = re.compile(r"```(sql|sh)\n(.*?)^ *```", re.S | re.M)
 #: A schema of the page, which has another number here.
 SCHEMA = re.compile(r"tugtool_shop_[0-9a-f]{8}")
 
@@ -119,6 +120,23 @@ def test_the_page_can_be_followed(reader, tugcode):
     reader.as_(f"tug_worker_{reader.mark}")
     assert tugcode(*at, "state", "show", "work", "--json").data["steps"] == shown
     assert tugcode(*at, "state", "restore", "--json").codes == ["E078"]
+    # The state moves into a new database, and a worker may import into tables that are there.
+    before = _exported(tugcode, at)
+    assert tugcode(*at, "state", "export", "--output", "state.jsonl").status == 0
+    owner.ask(f"drop schema {name} cascade".encode())
+    reader.command("import state.jsonl --create-database")
+    assert _exported(tugcode, at) == before
+    owner.ask(f"truncate {name}.plans cascade".encode())
+    reader.as_(f"tug_worker_{reader.mark}")
+    assert tugcode(*at, "state", "import", "state.jsonl").status == 0
+    assert _exported(tugcode, at) == before
     owner.close()
     # Nothing on the page was left out.
     assert reader.blocks == []
+
+
+def _exported(tugcode, at) -> list[str]:
+    """The lines of an export without the first, which has the time."""
+    done = tugcode(*at, "state", "export")
+    assert done.status == 0, done.err
+    return done.out.splitlines()[1:]

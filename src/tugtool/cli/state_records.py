@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tugtool.schemas import Report, StatePrune, StateReconcile
+    from tugtool.workflow.workspace import Workspace
 
 
 #: Lines are short, and each write costs a system call.
@@ -146,12 +147,21 @@ def state_import(call: Call) -> Answer:
     if given is None:
         if sys.stdin is None or sys.stdin.isatty():
             raise Usage("nothing to import: name a FILE, or pipe one in", command="state import")
+        _make_tables(call, space)
         data = records.import_(space, sys.stdin.buffer, name="standard input")
     else:
         with files.opened(os.path.join(call.cwd, given), name=given) as file:
+            _make_tables(call, space)
             data = records.import_(space, file, name=given)
     text = "".join(f"imported {clean(plan)}\n" for plan in data["plans"]) or "nothing\n"
     return answer(data, lambda: text, after=space.back_up)
+
+
+def _make_tables(call: Call, space: Workspace) -> None:
+    if call.flag("create_database"):
+        from tugtool.workflow import shared_record
+
+        shared_record.make_tables(space)
 
 
 def state_prune(call: Call) -> Answer:
@@ -306,9 +316,12 @@ Imports all of it or nothing: a file that is cut off or has an impossible row is
 its line, and so is a plan that has a state here already.""",
         (
             Argument("[file]", "the export (default: standard input)"),
+            Option("--create-database", "first make the tables of this repository in PostgreSQL"),
             WORKTREE,
         ),
-        examples="tugcode import state.jsonl  # bring it back",
+        examples="""\
+tugcode import state.jsonl  # bring it back
+tugcode import state.jsonl --create-database  # move it into a new database""",
     ),
     Command(
         "state reconcile",
