@@ -1103,6 +1103,19 @@ def test_refusals_of_a_server_that_cannot_be_used(on_postgres, monkeypatch, tmp_
     missing = PostgresStore(url.replace("/tugtool?", "/nowhere?"))
     with pytest.raises(DatabaseUnavailable, match=r'cannot be reached: .*"nowhere" does not exist'):
         missing.exists()
+    down = PostgresStore("postgresql:///x?host=/nowhere&port=1", busy_seconds=0)
+    with pytest.raises(DatabaseUnavailable) as caught:
+        down.exists()
+    assert "cannot be reached: connection to server on socket" in caught.value.message
+    assert caught.value.message.endswith("failed: No such file or directory")
+    monkeypatch.setenv("PGPASSFILE", str(tmp_path / "none"))
+    asked = PostgresStore(url.replace("user=postgres", f"user={postgres_server.ASKED}"))
+    monkeypatch.delenv("PGPASSWORD", raising=False)
+    with monkeypatch.context() as once:
+        # Trying again cannot help.
+        once.setattr("time.sleep", lambda _: pytest.fail("it tried again"))
+        with pytest.raises(DatabaseUnavailable, match="no password supplied"):
+            asked.exists()
     with monkeypatch.context() as newer:
         newer.setattr("tugtool.store.postgres.OLDEST_SERVER", 10**9)
         with pytest.raises(DatabaseUnavailable, match="14 or newer is needed"):

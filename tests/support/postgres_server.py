@@ -30,6 +30,8 @@ SETTINGS = {
     "log_min_messages": "fatal",
 }
 DATABASE = "tugtool"
+#: A role that does not exist, and is asked for a password all the same.
+ASKED = "asked"
 _keepers: list[subprocess.Popen] = []
 
 
@@ -81,6 +83,9 @@ class Server:
         words = ["--pgdata", str(self.data), "--username=postgres", "--auth=trust", "--no-sync"]
         words += ["--encoding=UTF8", f"--locale={self.locale}", "--no-instructions"]
         self._run("initdb", *words)
+        # The only role that is asked.
+        rules = self.data / "pg_hba.conf"
+        rules.write_text(f"local all {ASKED} scram-sha-256\n{rules.read_text()}")
 
     def _run(self, program: str, *words: str) -> None:
         done = subprocess.run(

@@ -259,4 +259,6 @@ def test_a_server_that_is_away_is_told_by_the_command_that_needs_it(shared, tugc
     assert tugcode("-C", shared.path, "list").status == 0
     refused = tugcode("-C", shared.path, "state", "claim", "work", "--json")
     assert refused.codes == ["E046"]
-    assert "cannot be reached" in refused.out
+    (issue,) = refused.envelope()["issues"]
+    reason = 'reached: connection to server at "127.0.0.1", port 1 failed: Connection refused'
+    assert issue["message"].endswith(reason)

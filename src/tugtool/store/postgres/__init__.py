@@ -75,6 +75,8 @@ _PASSING = (
     *("the database system is", "too many clients", "connection slots", "terminating"),
     *("server_login_retry", "pgbouncer", "no more connections", "query_wait_timeout"),
 )
+#: libpq says this itself, and would say it again.
+_NO_PASSWORD = "no password supplied"
 
 #: How often an operation that was overtaken is called again; each takes another lost connection.
 _MOST_CALLS = 5
@@ -203,7 +205,8 @@ class PostgresStore:
                 said = str(error)
                 # A traceback shows the error too.
                 error.args = (self.address.cleaned(said),)
-                passing = "FATAL" not in said or any(words in said for words in _PASSING)
+                refused = "FATAL" in said or _NO_PASSWORD in said
+                passing = not refused or any(words in said for words in _PASSING)
                 if not passing or time.monotonic() + pause > deadline:
                     raise translate.unreachable(self.address, said) from error
                 time.sleep(pause)

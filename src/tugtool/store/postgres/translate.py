@@ -92,8 +92,9 @@ def no_tables(address: Address) -> DatabaseUnavailable:
 
 def unreachable(address: Address, said: str) -> DatabaseUnavailable:
     """Return the error of a failed connection."""
-    # Of several lines, the last is about the last server.
-    line = address.cleaned(said).strip().rpartition("\n")[2]
+    # Each server has a line, and indented ones with advice. The last server's is told.
+    lines = address.cleaned(said).strip().split("\n")
+    line = next(line for line in reversed(lines) if not line.startswith("\t"))
     return DatabaseUnavailable(
         address.shown, reason=f"cannot be reached: {line}", hint="tugcode config", engine="postgres"
     )
