@@ -57,6 +57,9 @@ def test_a_killed_server_leaves_nothing_in_the_way(desk, tugcode):
     with Process(root, "--unix", "auto") as server:
         second = tugcode("-C", root, "serve", "--port", "0", "--json")
         assert (second.status, second.codes) == (1, ["E107"])
+        hint = second.envelope()["issues"][0]["hint"]
+        url = f"http://127.0.0.1:{server.port}/"
+        assert hint == f"use {url}, or stop it first: kill {server.running.pid}"
         server.running.kill()
         server.end()
     with Process(root, "--unix", "auto") as server:
@@ -128,8 +131,11 @@ def test_tokens_are_shown_once_and_kept_as_hashes(desk, tugcode):
         ("x", "--role", "viewer", "--expires", "soon"),
     ):
         assert tugcode(*add, *words).status == 2, words
+    again = tugcode(*add, "anna", "--role", "viewer", "--json").envelope()["issues"][0]
+    assert again["hint"] == "tugcode serve token revoke anna"
     assert tugcode("-C", root, "serve", "token", "revoke", "anna").out == "revoked anna\n"
-    assert tugcode("-C", root, "serve", "token", "revoke", "anna").out == "there is no token anna\n"
+    gone = tugcode("-C", root, "serve", "token", "revoke", "anna")
+    assert (gone.status, gone.out) == (1, "there is no token anna\n")
     assert tugcode("-C", root, "serve", "token", "list").out == "there is no token\n"
 
 

@@ -6,7 +6,7 @@ import os
 
 from tugtool import errors
 from tugtool.cli import output
-from tugtool.cli.output import Answer, Stream, answer
+from tugtool.cli.output import Answer, Stream
 from tugtool.cli.parse import Argument, Call, Command, Option
 from tugtool.errors.state import PeopleOnly
 from tugtool.system import config
@@ -127,7 +127,8 @@ def token_revoke(call: Call) -> Answer:
     name = call.text("name") or ""
     revoked = _tokens(call)[1].revoke(name)
     said = f"revoked {name}" if revoked else f"there is no token {name}"
-    return answer({"name": name, "revoked": revoked}, said)
+    data = {"name": name, "revoked": revoked}
+    return Answer(data, lambda: output.lines([said]), status=0 if revoked else 1)
 
 
 def _tokens(call: Call) -> tuple[Any, Tokens]:
@@ -198,7 +199,7 @@ tugcode serve token add builder --role worker --expires 30d  # for a machine""",
     Command(
         "serve token revoke",
         token_revoke,
-        "A running server refuses it from now on.",
+        "A running server refuses it from now on. Exit status 1 if there is no token of that name.",
         (_NAME,),
         examples="tugcode serve token revoke builder  # the machine is gone",
     ),

@@ -107,10 +107,8 @@ class PortTaken(ServerError):
 
     code = "E107"
 
-    def __init__(self, address: str, *, by: str) -> None:
-        super().__init__(
-            f"cannot listen at {address}: {by}", hint="tugcode serve --port 0", address=address
-        )
+    def __init__(self, address: str, *, by: str, hint: str = "tugcode serve --port 0") -> None:
+        super().__init__(f"cannot listen at {address}: {by}", hint=hint, address=address)
 
 
 class Exposed(ServerError):

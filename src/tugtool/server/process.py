@@ -246,8 +246,9 @@ class Server:
         except (errors.Unreadable, ValueError):
             return
         if isinstance(running, dict) and process.running(running) is not None:
-            url = str(running.get("url"))
-            raise PortTaken(url, by=f"process {running['holder_pid']} serves this repository")
+            url, pid = str(running.get("url")), running["holder_pid"]
+            hint = f"use {url}, or stop it first: kill {pid}"
+            raise PortTaken(url, by=f"process {pid} serves this repository", hint=hint)
 
     def data(self) -> dict[str, object]:
         """The answer of the command."""

@@ -92,7 +92,9 @@ class Tokens:
             rows = self.rows()
             if any(each["name"] == name for each in rows):
                 problem = f"there is a token with the name {name}; revoke it first"
-                raise errors.Usage(problem, command="serve token add")
+                refusal = errors.Usage(problem, command="serve token add")
+                refusal.hint = f"tugcode serve token revoke {name}"
+                raise refusal
             self._write([*rows, row])
         return token, row
 
