@@ -124,6 +124,8 @@ def test_the_page_can_be_followed(reader, tugcode):
     before = _exported(tugcode, at)
     assert tugcode(*at, "state", "export", "--output", "state.jsonl").status == 0
     owner.ask(f"drop schema {name} cascade".encode())
+    (issue,) = tugcode(*at, "import", "state.jsonl", "--json").envelope()["issues"]
+    assert issue["hint"] == "tugcode state import FILE --create-database"
     reader.command("import state.jsonl --create-database")
     assert _exported(tugcode, at) == before
     owner.ask(f"truncate {name}.plans cascade".encode())

@@ -10,7 +10,7 @@ from tugtool.cli import output
 from tugtool.cli.output import Answer, Stream, answer, clean
 from tugtool.cli.parse import ANY_PLAN, EVERY_PLAN, WORKTREE, Argument, Call, Command, Option
 from tugtool.errors import Unwritable, Usage, plan_argument
-from tugtool.errors.state import PlanNotInitialised
+from tugtool.errors.state import DatabaseUnavailable, PlanNotInitialised
 from tugtool.system import files, text
 from tugtool.system.text import many
 from tugtool.workflow import records
@@ -19,9 +19,9 @@ from tugtool.workflow.merge import reconcile
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any
+    from typing import Any, BinaryIO
 
-    from tugtool.schemas import Report, StatePrune, StateReconcile
+    from tugtool.schemas import Report, StateImport, StatePrune, StateReconcile
     from tugtool.workflow.workspace import Workspace
 
 
@@ -147,21 +147,26 @@ def state_import(call: Call) -> Answer:
     if given is None:
         if sys.stdin is None or sys.stdin.isatty():
             raise Usage("nothing to import: name a FILE, or pipe one in", command="state import")
-        _make_tables(call, space)
-        data = records.import_(space, sys.stdin.buffer, name="standard input")
+        data = _imported(call, space, sys.stdin.buffer, name="standard input")
     else:
         with files.opened(os.path.join(call.cwd, given), name=given) as file:
-            _make_tables(call, space)
-            data = records.import_(space, file, name=given)
+            data = _imported(call, space, file, name=given)
     text = "".join(f"imported {clean(plan)}\n" for plan in data["plans"]) or "nothing\n"
     return answer(data, lambda: text, after=space.back_up)
 
 
-def _make_tables(call: Call, space: Workspace) -> None:
+def _imported(call: Call, space: Workspace, source: BinaryIO, *, name: str) -> StateImport:
     if call.flag("create_database"):
         from tugtool.workflow import shared_record
 
         shared_record.make_tables(space)
+    try:
+        return records.import_(space, source, name=name)
+    except DatabaseUnavailable as error:
+        if (error.hint or "").endswith("--create-database"):
+            # A plan that `state init` recorded there would be in the way.
+            error.hint = "tugcode state import FILE --create-database"
+        raise
 
 
 def state_prune(call: Call) -> Answer:
