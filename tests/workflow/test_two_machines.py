@@ -70,6 +70,11 @@ def test_worktrees_of_another_machine_are_named_and_left_alone(machines):
     claims = machines.data("status")["plans"][0]["claims"]
     assert {claim["claimed_by"] for claim in claims} == {f"till:{path}", own["worktree_path"]}
     assert f"till:{os.path.basename(path)} holds it" in machines.run("why", "work", "step-1").out
+    (way,) = (each for each in machines.data("why", "work", "step-1")["frees"] if "reset" in each)
+    assert way == (
+        "If that worker is gone, this frees it; its work stays on till, and the next command there "
+        "saves it: tugcode reset work step-1"
+    )
     found = machines.run("doctor", "--fix").out
     assert "till:" not in found
     # Its step is taken; what lies there is for the till to save.
