@@ -1066,8 +1066,9 @@ def test_a_migrated_schema_is_the_same_as_a_fresh_one_and_its_rows_belong_to_the
     assert _column(store, "select name from thirteen.machines where id = 'id-a'") == ["till"]
     (epoch,) = _column(store, "select epoch from thirteen.epoch")
     assert re.fullmatch("[0-9a-f]{32}", epoch)
-    rights = "select has_table_privilege('worker', 'thirteen.requests', 'insert')"
-    assert _column(store, rights) == [True]
+    for table in ("epoch", "machines", "receipts", "requests"):
+        rights = f"select has_table_privilege('worker', 'thirteen.{table}', 'insert')"
+        assert _column(store, rights) == [True], table
 
 
 def test_whoever_makes_tables_that_another_has_just_made_makes_none(pg, monkeypatch):
@@ -1092,6 +1093,11 @@ def test_a_role_with_rights_to_rows_alone_can_do_everything_but_make_tables(pg, 
     pg.close("step-1")
     assert pg.complete("step-1")["completed"]
     add(pg, OTHER, "1 t")
+    ask(f"revoke all on {name}.receipts from worker".encode())
+    with pytest.raises(DatabaseUnavailable, match="permission denied for table rec") as told:
+        pg.claim()
+    assert "has not granted this role a right" in told.value.message
+    assert told.value.hint == "tugcode doctor"
     made = PostgresStore(url, repository="h/new")
     with pytest.raises(DatabaseUnavailable, match="permission denied"):
         create.make(made)
