@@ -191,6 +191,39 @@ def test_a_dash_is_on_one_machine_and_its_name_is_taken_on_all(two):
     assert on_other_machine(other["worktree"])
 
 
+def test_of_two_machines_that_make_one_dash_at_once_the_second_is_refused(two):
+    till, kiosk = two
+    path = f"{PATH}/.tugtree/tugdash__tidy"
+    dashes.add(till.store, "tidy", path=path, base=("main", "c"), description="d")
+    with kiosk.refuses("E055", f"there is a dash tidy already: {till.name} was first, at 2026"):
+        dashes.add(kiosk.store, "tidy", path=path, base=("main", "c"), description="d")
+    with till.refuses("E055", "there is a dash tidy already: another clone was first, at 2026"):
+        dashes.add(till.store, "tidy", path=path, base=("main", "c"), description="d")
+
+
+def test_a_prune_keeps_a_plan_that_has_a_worktree_on_another_machine(two, tmp_path):
+    till, kiosk = two
+    _add(till, "tugplan/a")
+
+    def prune(lab: Lab) -> dict:
+        kept = str(tmp_path / "kept")
+        return state.prune(lab.store, where=lambda keys: {}, directory=kept, done=True)
+
+    (row,) = prune(kiosk)["kept"]
+    assert row["reason"] == f"{PATH} on {till.name} may have work of it: clean up there first"
+    assert worktrees.find_worktree(till.store, PATH) is not None
+    assert [row["plan_path"] for row in prune(till)["pruned"]] == [KEY]
+
+
+def test_a_prune_keeps_a_plan_whose_work_is_to_be_saved_on_another_machine(two, tmp_path):
+    till, kiosk = two
+    till.claim(PATH)
+    state.reset(kiosk.store, KEY, "step-1")
+    assert [row["worktree"] for row in attempts.list_unsaved(till.store)] == [PATH]
+    found = state.prune(kiosk.store, where=lambda keys: {}, directory=str(tmp_path / "kept"))
+    assert [row["plan_path"] for row in found["kept"]] == [KEY]
+
+
 def test_an_owner_that_was_shown_can_be_asked_for_again(two):
     till, kiosk = two
     till.claim(PATH)
