@@ -1,6 +1,7 @@
 """The engine of many machines: what is its own. The tests of the record run on it as they are."""
 
 import contextlib
+import os
 import re
 import signal
 import socket
@@ -18,7 +19,7 @@ from tugtool import state
 from tugtool.errors import TugError
 from tugtool.errors.state import DatabaseUnavailable, NewerDatabase, QueryFailed
 from tugtool.state.record import PlanCopy
-from tugtool.store import NO_PLAN, open_store, owners, schema, sql
+from tugtool.store import NO_PLAN, back_up, open_store, owners, schema, sql
 from tugtool.store.postgres import PostgresStore, create, libpq, transaction, translate
 from tugtool.store.postgres.address import Address, schema_of
 from tugtool.store.postgres.listen import Listener
@@ -1178,3 +1179,20 @@ def test_the_check_notices_an_index_that_is_gone(pg):
     with pytest.raises(Undone) as told:
         without()
     assert "step_deps_back" not in str(told.value)
+
+
+def test_now_and_then_a_completion_thins_the_log_of_heartbeats(pg, monkeypatch):
+    lab = pg
+    lab.claim()
+    for _ in range(3):
+        lab.clock.advance(60)
+        lab.beat("step-1")
+    lab.clock.advance(2 * 3600)
+
+    def heartbeats(chance: int) -> int:
+        monkeypatch.setattr(os, "urandom", lambda _: bytes([chance]))
+        assert back_up(lab.store) is None
+        monkeypatch.undo()
+        return len(lab.rows("select seq from events where kind = 'heartbeat'"))
+
+    assert [heartbeats(chance) for chance in (8, 7, 0)] == [3, 1, 1]
