@@ -108,6 +108,26 @@ def test_no_refusal_tells_the_password(url):
     assert "s3cr" not in said
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ada:s3cr@et@127.0.0.1:1/db",
+        "postgresql://ada:s3cr/et@127.0.0.1:1/db",
+        "postgresql://127.0.0.1:1/db?user=ada&password=s3cr@et",
+        "postgresql://127.0.0.1:1/db?user=ada&password=s3cr:et",
+    ],
+)
+def test_of_a_password_that_may_be_read_in_two_ways_no_part_is_told(url):
+    # Libpq quotes what it takes for a host or a port.
+    for part in ("s3cr", "et"):
+        assert Address(url).cleaned(f'invalid "{part}"') == (
+            "its address cannot be read; write special characters of a password as %XX"
+        )
+    (written,) = re.findall("s3cr.et", url)
+    plain = Address(url.replace(written, "s3cr%2Fet"))
+    assert plain.cleaned('invalid "s3cr/et" at 127.0.0.1') == 'invalid "***" at 127.0.0.1'
+
+
 def test_parameters_are_numbered_by_their_names():
     text = "select ':' || :a_b || :c, cast(:a_b as text)"
     assert translate.numbered(text) == (
@@ -292,6 +312,25 @@ def _try(store: PostgresStore, *statements: str) -> None:
         for statement in statements:
             with contextlib.suppress(QueryFailed):
                 tx.run(statement)
+
+
+def test_in_a_group_every_transaction_is_a_commit_of_its_own(pg):
+    other = _second(pg)
+
+    def failing() -> None:
+        with pg.store.group():
+            pg.claim("red", "step-1")
+            assert state.ready(other, KEY)["claimed_steps"] == ["step-1"]
+            with pytest.raises(TugError):
+                pg.claim("blue", "step-1")
+            pg.claim("blue", "step-2")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        failing()
+    assert state.ready(other, KEY)["claimed_steps"] == ["step-1", "step-2"]
+    assert pg.events() == ["init", "claim", "claim"]
+    other.close()
 
 
 def test_what_failed_cannot_be_committed(pg):
@@ -908,14 +947,16 @@ def test_a_watcher_survives_connections_that_are_lost_again_and_again(pg, monkey
     watcher.close()
 
 
-def test_a_follower_whose_look_was_cut_while_another_wrote_looks_again(pg, monkeypatch):
+@pytest.mark.parametrize("answers", [1, 2])
+def test_a_follower_whose_look_was_cut_while_another_wrote_looks_again(pg, monkeypatch, answers):
+    """The first answer is the same as before; the second, the new events, is not."""
     follower = _second(pg)
     reader = state.Reader()
     assert [event["kind"] for event in reader.page(follower)] == ["init"]
     exchange, cut = transaction.PostgresTransaction._exchange, []
 
     def cutting(tx: transaction.PostgresTransaction, batch: list) -> list:
-        if tx._store is follower and tx._log and not cut:
+        if tx._store is follower and len(tx._log) == answers and not cut:
             cut.append(pg.claim())
             raise libpq.ConnectionLost("cut")
         return exchange(tx, batch)
