@@ -9,7 +9,7 @@ import os
 import pytest
 
 from support import engines
-from support.state import KEY, Lab
+from support.state import KEY, Lab, markdown
 from tugtool import state
 from tugtool.errors import NotOwner, NotReady
 from tugtool.errors.state import Superseded
@@ -261,9 +261,17 @@ def test_two_machines_of_one_name_are_told_apart(two):
     third.store.close()
 
 
-def _epoch(lab: Lab) -> str:
-    (row,) = lab.rows("select epoch from epoch")
-    return row["epoch"]
+def test_a_plan_that_one_machine_revises_is_the_same_on_the_other(two):
+    till, kiosk = two
+    kiosk.revise(markdown("1 tt", "2 te < 1", "3 t <1", "4 t"))
+    till.copy = kiosk.copy
+    assert till.show()["steps"] == kiosk.show()["steps"]
+    assert (till.items("step-2"), till.items("step-4")) == (
+        {"t0": "open", "e0": "open"},
+        {"t0": "open"},
+    )
+    # Step 2 depends on step 1 now.
+    assert [lab.claim(PATH)["anchor"] for lab in two] == ["step-1", "step-4"]
 
 
 @pytest.mark.file
@@ -274,9 +282,11 @@ def test_an_import_begins_a_new_epoch_and_what_had_no_machine_is_the_importers(t
         other = Lab(tmp_path / "other", "1 t")
         other.claim(PATH)
     lines = "".join(state.export(other.store)).replace(KEY, ".tugtool/tugplan-moved.md").encode()
-    before = _epoch(till)
+    before = state.epoch(till.store)
+    kiosk.claim(PATH)
+    assert state.epoch(till.store) == before
     state.import_(kiosk.store, io.BytesIO(lines))
-    assert _epoch(till) != before
+    assert state.epoch(till.store) != before
     (row,) = till.rows("select claimed_by from steps where plan_path = '.tugtool/tugplan-moved.md'")
     assert row["claimed_by"] == f"kiosk:{PATH}"
 
@@ -287,8 +297,8 @@ def test_a_restore_begins_a_new_epoch(tmp_path):
     lab.store.close()
     lab.store = open_store(lab.url, clock=lab.clock, copies=str(tmp_path / "copies"))
     lab.claim(PATH)
-    before = _epoch(lab)
+    before = state.epoch(lab.store)
     assert lab.store.back_up() is None
     state.restore(lab.store)
-    assert _epoch(lab) != before
+    assert state.epoch(lab.store) != before
     lab.store.close()
