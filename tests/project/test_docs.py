@@ -83,6 +83,7 @@ def test_codes_are_unique_and_classes_say_what_is_the_case():
         "W104",
         "W105",
         "W106",
+        "W107",
         "W110",
         "W111",
         "W112",

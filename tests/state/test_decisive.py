@@ -20,6 +20,11 @@ FAMILY = ("1 t", "1.1 t", "2 t")
 OTHER = ".tugtool/tugplan-another.md"
 
 
+def _init(lab: Lab, plan: str, text: str) -> None:
+    hash = fingerprint.of(text.encode())
+    state.init(lab.store, plan, parser.parse(text), text=text, hash=hash)
+
+
 def held(answer: dict) -> list[str]:
     return [each["anchor"] for each in answer["held_steps"]]
 
@@ -55,9 +60,7 @@ def test_force_gives_nothing_that_is_completed_or_waits(lab):
 
 def test_what_is_ready_in_another_plan_is_not_given(lab):
     lab = lab("1 t", "2 t < 1")
-    text = markdown("1 t", "2 t")
-    hash = fingerprint.of(text.encode())
-    state.init(lab.store, OTHER, parser.parse(text), text=text, hash=hash)
+    _init(lab, OTHER, markdown("1 t", "2 t"))
     lab.claim("red", "step-1")
     nothing = lab.claim("blue")
     assert (nothing["claimed"], nothing["reason"]) == (False, "no_ready_steps")
@@ -176,6 +179,64 @@ def test_what_has_no_commit_is_not_missing(lab):
     assert lab.claim("red")["missing_commits"] == []
 
 
+@pytest.mark.parametrize(
+    ("caller", "missing"), [("red", []), ("green", None)], ids=["red", "green"]
+)
+@pytest.mark.parametrize("holder", ["nobody", "the caller", "another worker"])
+def test_a_claim_without_a_name_misses_only_what_its_step_needs(lab, caller, missing, holder):
+    lab = lab("1", "2", "3", "4 < 1 3", "5 < 2")
+    # Two other plans: step 1 is a substep of step 2; step 4 needs a commit of blue's.
+    _init(lab, OTHER, markdown("2", "2.1").replace("Part 2.1", "Part {#step-1}"))
+    _init(lab, OTHER + "2", markdown("1", "4 < 1"))
+    with lab.store.write(OTHER + "2") as tx:
+        tx.run(
+            "update steps set commit_hash = 'c', completed_by = 'blue'"
+            " where plan_path = :plan and anchor = 'step-1'"
+        )
+    commits = {"step-1": ("red", "c-1"), "step-2": ("blue", "c-2"), "step-3": ("blue", None)}
+    for step, (owner, commit) in commits.items():
+        lab.claim(owner, step)
+        lab.complete(step, owner, commit=commit)
+    if holder != "nobody":
+        lab.claim(caller if holder == "the caller" else "blue", "step-4", lease_seconds=10)
+    if holder == "another worker":
+        lab.clock.advance(11)
+    got = lab.claim(caller)
+    assert (got["anchor"], got["missing_commits"]) == ("step-4", missing)
+
+
+def test_which_steps_wait_for_a_step_is_a_matter_of_its_own_plan(lab):
+    lab = lab("1", "2 < 1", "3", "4 < 3")
+    _init(lab, OTHER, markdown("1", "2", "3 < 1"))
+    lab.finish("step-1")
+    rows = lab.rows("select anchor, open_deps from steps order by plan_path, anchor")
+    assert [row["open_deps"] for row in rows] == [0, 0, 1, 0, 0, 0, 1]
+
+
+def test_a_step_that_names_its_own_substep_waits_for_nothing(lab):
+    lab = lab("1 t < 1.1", "1.1 t")
+    lab.claim("red")
+    lab.tick("step-1-1", "t0")
+    assert (lab.status("step-1-1"), lab.row("step-1")["open_deps"]) == ("completed", 0)
+
+
+def test_a_step_whose_items_are_closed_is_not_completed_by_what_it_waited_for(lab):
+    lab = lab("1 t", "2 t < 1")
+    lab.finish("step-1")
+    lab.claim("red", "step-2")
+    lab.close("step-2")
+    lab.reopen("step-1", force=True)
+    lab.finish("step-1", "blue")
+    assert (lab.status("step-2"), lab.row("step-2")["open_deps"]) == ("claimed", 0)
+
+
+def test_a_claim_without_a_name_misses_what_a_substep_needs(lab):
+    lab = lab("1", "2", "2.1 < 1")
+    lab.claim("blue")
+    lab.complete("step-1", "blue", commit="c-1")
+    assert lab.claim("red")["missing_commits"] is None
+
+
 def test_an_item_is_one_of_its_kind(lab):
     lab = lab("1 tec")
     lab.claim()
@@ -259,9 +320,7 @@ def test_which_step_a_substep_belongs_to_is_a_matter_of_its_own_plan(lab):
     parts = [plan_drafts.part("2: x"), plan_drafts.part("1: x")._replace(is_substep=True)]
     twins = [plan_drafts.part("1: x"), plan_drafts.part("2: x")._replace(is_substep=True)]
     for key, each in ((OTHER, parts), (OTHER + "2", twins)):
-        text = plan_drafts.text(each)
-        hash = fingerprint.of(text.encode())
-        state.init(lab.store, key, parser.parse(text), text=text, hash=hash)
+        _init(lab, key, plan_drafts.text(each))
     for owner, step in (("red", "step-1"), ("blue", "step-2")):
         lab.claim(owner, step, lease_seconds=100)
     lab.clock.advance(50)
@@ -292,6 +351,14 @@ def test_a_living_holder_keeps_its_step_and_a_dead_one_does_not(lab):
     lab.claim("red", holder_pid=os.getpid())
     assert lab.claim("blue")["claimed"] is False
     lab.claim("red", holder_pid=NOBODY)
+    assert lab.claim("blue")["anchor"] == "step-1"
+
+
+def test_only_its_lease_tells_that_a_holder_on_another_machine_is_gone(lab):
+    lab = lab("1 t")
+    lab.claim("kiosk:/srv/shop", holder_pid=NOBODY, lease_seconds=10)
+    assert lab.claim("blue")["claimed"] is False
+    lab.clock.advance(11)
     assert lab.claim("blue")["anchor"] == "step-1"
 
 

@@ -9,7 +9,7 @@ import os
 import pytest
 
 from support import engines
-from support.state import KEY, Lab
+from support.state import KEY, Lab, markdown
 from tugtool import state
 from tugtool.errors import NotOwner, NotReady
 from tugtool.errors.state import Superseded
@@ -191,6 +191,39 @@ def test_a_dash_is_on_one_machine_and_its_name_is_taken_on_all(two):
     assert on_other_machine(other["worktree"])
 
 
+def test_of_two_machines_that_make_one_dash_at_once_the_second_is_refused(two):
+    till, kiosk = two
+    path = f"{PATH}/.tugtree/tugdash__tidy"
+    dashes.add(till.store, "tidy", path=path, base=("main", "c"), description="d")
+    with kiosk.refuses("E055", f"there is a dash tidy already: {till.name} was first, at 2026"):
+        dashes.add(kiosk.store, "tidy", path=path, base=("main", "c"), description="d")
+    with till.refuses("E055", "there is a dash tidy already: another clone was first, at 2026"):
+        dashes.add(till.store, "tidy", path=path, base=("main", "c"), description="d")
+
+
+def test_a_prune_keeps_a_plan_that_has_a_worktree_on_another_machine(two, tmp_path):
+    till, kiosk = two
+    _add(till, "tugplan/a")
+
+    def prune(lab: Lab) -> dict:
+        kept = str(tmp_path / "kept")
+        return state.prune(lab.store, where=lambda keys: {}, directory=kept, done=True)
+
+    (row,) = prune(kiosk)["kept"]
+    assert row["reason"] == f"{PATH} on {till.name} may have work of it: clean up there first"
+    assert worktrees.find_worktree(till.store, PATH) is not None
+    assert [row["plan_path"] for row in prune(till)["pruned"]] == [KEY]
+
+
+def test_a_prune_keeps_a_plan_whose_work_is_to_be_saved_on_another_machine(two, tmp_path):
+    till, kiosk = two
+    till.claim(PATH)
+    state.reset(kiosk.store, KEY, "step-1")
+    assert [row["worktree"] for row in attempts.list_unsaved(till.store)] == [PATH]
+    found = state.prune(kiosk.store, where=lambda keys: {}, directory=str(tmp_path / "kept"))
+    assert [row["plan_path"] for row in found["kept"]] == [KEY]
+
+
 def test_an_owner_that_was_shown_can_be_asked_for_again(two):
     till, kiosk = two
     till.claim(PATH)
@@ -228,9 +261,17 @@ def test_two_machines_of_one_name_are_told_apart(two):
     third.store.close()
 
 
-def _epoch(lab: Lab) -> str:
-    (row,) = lab.rows("select epoch from epoch")
-    return row["epoch"]
+def test_a_plan_that_one_machine_revises_is_the_same_on_the_other(two):
+    till, kiosk = two
+    kiosk.revise(markdown("1 tt", "2 te < 1", "3 t <1", "4 t"))
+    till.copy = kiosk.copy
+    assert till.show()["steps"] == kiosk.show()["steps"]
+    assert (till.items("step-2"), till.items("step-4")) == (
+        {"t0": "open", "e0": "open"},
+        {"t0": "open"},
+    )
+    # Step 2 depends on step 1 now.
+    assert [lab.claim(PATH)["anchor"] for lab in two] == ["step-1", "step-4"]
 
 
 @pytest.mark.file
@@ -241,9 +282,11 @@ def test_an_import_begins_a_new_epoch_and_what_had_no_machine_is_the_importers(t
         other = Lab(tmp_path / "other", "1 t")
         other.claim(PATH)
     lines = "".join(state.export(other.store)).replace(KEY, ".tugtool/tugplan-moved.md").encode()
-    before = _epoch(till)
+    before = state.epoch(till.store)
+    kiosk.claim(PATH)
+    assert state.epoch(till.store) == before
     state.import_(kiosk.store, io.BytesIO(lines))
-    assert _epoch(till) != before
+    assert state.epoch(till.store) != before
     (row,) = till.rows("select claimed_by from steps where plan_path = '.tugtool/tugplan-moved.md'")
     assert row["claimed_by"] == f"kiosk:{PATH}"
 
@@ -254,8 +297,8 @@ def test_a_restore_begins_a_new_epoch(tmp_path):
     lab.store.close()
     lab.store = open_store(lab.url, clock=lab.clock, copies=str(tmp_path / "copies"))
     lab.claim(PATH)
-    before = _epoch(lab)
+    before = state.epoch(lab.store)
     assert lab.store.back_up() is None
     state.restore(lab.store)
-    assert _epoch(lab) != before
+    assert state.epoch(lab.store) != before
     lab.store.close()

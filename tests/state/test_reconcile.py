@@ -7,7 +7,7 @@ from support import engines
 from support.state import KEY, Clock
 from support.state_replay import INVARIANTS
 from tugtool import state
-from tugtool.state import proofs
+from tugtool.state import intents, proofs
 from tugtool.state.proofs import Proof
 from tugtool.store import open_store
 from tugtool.store.sql import git as sql_git
@@ -193,6 +193,17 @@ def test_a_commit_that_was_begun_is_finished_if_git_has_it_and_its_step_is_done(
         ("sync", "in git"),
         ("sync", "synced"),
     ]
+
+
+def test_commits_that_another_machine_began_are_left_to_it(lab):
+    lab = lab("1 t")
+    for owner in ("/srv/shop", "kiosk:/srv/shop"):
+        _intend(lab, owner, "step-1", 1)
+    own = intents.list_intents(lab.store, "commit")
+    assert [row["worktree"] for row in own] == ["/srv/shop"]
+    came = lab.reconcile("step-1", seen={("step-1", 1)})
+    assert came["commits_finished"] == ["step-1"]
+    assert lab.rows("select worktree from intents") == [{"worktree": "kiosk:/srv/shop"}]
 
 
 def test_what_is_known_before_git_is_asked_is_of_this_plan_alone(tmp_path, lab):

@@ -17,13 +17,21 @@ from tugtool.cli.draw.canvas import Canvas
 from tugtool.cli.draw.plan import View
 from tugtool.plan import parser
 from tugtool.state import attempts, views
-from tugtool.store import sql
+from tugtool.store import open_store, sql
 from tugtool.system import clock
 
 
 def waits(lab: Lab) -> dict[str, list[str]]:
     steps = [each for step in lab.show()["steps"] for each in (step, *step["substeps"])]
     return {step["anchor"]: step["waiting_for"] for step in steps}
+
+
+def moment(lab: Lab, since: tuple[str, int] | None, *, most: int = 9) -> dict:
+    return views.moment(lab.store, [KEY, "gone"], since=since, most=most)
+
+
+def kinds(found: dict) -> list[str]:
+    return [event["kind"] for event in found["events"]]
 
 
 def test_show_tells_when_it_was_read(lab):
@@ -41,6 +49,53 @@ def test_everything_of_a_plan_is_read_at_one_moment(lab):
     assert [event["kind"] for event in found["events"]] == lab.events()
     assert found["review"] == lab.review()
     assert found["text"] == markdown("1 t", "2 t")
+
+
+def test_a_moment_has_the_plans_and_the_events_since_the_one_before(lab):
+    lab = lab("1 t", "2 t")
+    first = moment(lab, None)
+    assert (first["fresh"], kinds(first)) == (True, ["init"])
+    assert first["shows"] == {KEY: lab.show(), "gone": None}
+    mark = first["epoch"], first["seq"]
+    assert mark == (
+        state.epoch(lab.store),
+        lab.rows("select max(seq) as last from events")[0]["last"],
+    )
+    lab.clock.advance(60)
+    lab.claim()
+    then = moment(lab, mark)
+    assert (then["fresh"], kinds(then), then["as_of"]) == (False, ["claim"], lab.show()["as_of"])
+    assert then["shows"][KEY]["steps"][0]["claimed_by"] == "red"
+    again = moment(lab, (then["epoch"], then["seq"]))
+    assert (again["fresh"], kinds(again)) == (False, [])
+
+
+def test_a_moment_that_cannot_go_on_from_the_one_before_begins_again(lab):
+    lab = lab("1 t", "2 t")
+    first = moment(lab, None)
+    epoch, seq = first["epoch"], first["seq"]
+    lab.claim()
+    lab.start("step-1")
+    assert moment(lab, (epoch, seq), most=2)["fresh"] is False
+    # Too many; another database; an event that is no more.
+    for since, most in (((epoch, seq), 1), (("other", seq), 2), ((epoch, seq + 3), 2)):
+        found = moment(lab, since, most=most)
+        assert (found["fresh"], kinds(found)) == (True, ["claim", "start"][-most:])
+
+
+@pytest.mark.file
+def test_a_moment_of_a_record_without_plans_has_nothing(tmp_path):
+    store = open_store(f"sqlite://{tmp_path}/none.db")
+    missing = views.moment(store, [KEY], since=None, most=9)
+    assert (missing["epoch"], missing["seq"], missing["events"]) == ("", 0, [])
+    assert missing["fresh"]
+    assert not views.moment(store, [KEY], since=("", 0), most=9)["fresh"]
+    store.create()
+    made = views.moment(store, [KEY], since=("", 0), most=9)
+    assert (made["fresh"], made["seq"], made["events"]) == (True, 0, [])
+    assert made["shows"] == {KEY: None}
+    assert not views.moment(store, [KEY], since=(made["epoch"], 0), most=9)["fresh"]
+    store.close()
 
 
 def test_holders_are_those_under_a_live_claim(lab):

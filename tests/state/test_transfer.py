@@ -595,6 +595,27 @@ def test_a_file_is_written_and_never_over_another(desk, other, tugcode):
     assert not [n for n in os.listdir(other.path / ".git" / "tugtool") if n.startswith(".")]
 
 
+def test_a_step_that_is_held_is_named_by_the_export_and_by_the_import(desk, other, tugcode):
+    desk = desk("1 t", "2 t")
+    _share(desk, other)
+    end = desk.ok("claim", "work")["lease_expires_at"]
+    held = f"step-1 of {KEY} by {desk.red} until {end}"
+    done = desk.json("export", "--output", other.path / "x")
+    assert (done.status, done.codes) == (0, ["W107"])
+    assert f"These steps are held: {held}. What their workers do from now on is not" in done.out
+    streamed = desk.text("export", "work")
+    assert streamed.out.splitlines()[1:] == (other.path / "x").read_text().splitlines()[1:]
+    assert f"W107: These steps are held: {held}" in streamed.err
+    done = tugcode("-C", other.path, "state", "import", "x", "--json")
+    assert (done.status, done.codes) == (0, ["W107"])
+    assert f"the state that the export is from, and in this one: {held}. A worker" in done.out
+    # Nobody here gets the step while its lease runs.
+    claim = tugcode("-C", other.path, "state", "claim", "work", "--step", "step-1", "--json")
+    assert claim.codes != []
+    desk.ok("release", "work", "step-1")
+    assert desk.json("export", "--output", other.path / "y").codes == []
+
+
 def test_what_is_piped_in_is_taken_too(desk, other, tugcode):
     desk = desk("1 t")
     _share(desk, other)

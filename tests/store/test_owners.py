@@ -1,8 +1,10 @@
 """Which machine this is: from the host's own id, which nobody else learns, or from a variable."""
 
+import ctypes
 import hashlib
 import os
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -53,6 +55,26 @@ def test_a_mac_has_its_id_in_no_file(no_host, monkeypatch):
     there = owners._darwin_id()
     assert len(there) in (0, 16)
     assert owners.this_machine().id
+
+
+@pytest.mark.parametrize("status", [0, -1])
+def test_a_macs_id_is_what_its_system_fills_in_unless_it_fails(no_host, monkeypatch, status):
+    """A function with the system's signature stands in for it: 16 bytes, and a timespec."""
+    waits = []
+
+    @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_ubyte), ctypes.c_void_p)
+    def gethostuuid(uuid, wait):
+        waits.append([*(ctypes.c_long * 2).from_address(wait)])
+        for number in range(16):
+            uuid[number] = number
+        return status
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace(gethostuuid=gethostuuid))
+    monkeypatch.setattr(owners.sys, "platform", "darwin")
+    digest = hashlib.blake2s(bytes(range(16)), key=b"tugtool", digest_size=6).hexdigest()
+    here = owners.this_machine()
+    assert here.id == (here.name if status else digest)
+    assert waits == [[1, 0]]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The engine of many machines: what is its own. The tests of the record run on it as they are."""
 
 import contextlib
+import os
 import re
 import signal
 import socket
@@ -18,7 +19,7 @@ from tugtool import state
 from tugtool.errors import TugError
 from tugtool.errors.state import DatabaseUnavailable, NewerDatabase, QueryFailed
 from tugtool.state.record import PlanCopy
-from tugtool.store import NO_PLAN, open_store, owners, schema, sql
+from tugtool.store import NO_PLAN, back_up, open_store, owners, schema, sql
 from tugtool.store.postgres import PostgresStore, create, libpq, transaction, translate
 from tugtool.store.postgres.address import Address, schema_of
 from tugtool.store.postgres.listen import Listener
@@ -105,6 +106,26 @@ def test_no_refusal_tells_the_password(url):
         store.exists()
     said = str(caught.value.issue()) + caught.value.message
     assert "s3cr" not in said
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ada:s3cr@et@127.0.0.1:1/db",
+        "postgresql://ada:s3cr/et@127.0.0.1:1/db",
+        "postgresql://127.0.0.1:1/db?user=ada&password=s3cr@et",
+        "postgresql://127.0.0.1:1/db?user=ada&password=s3cr:et",
+    ],
+)
+def test_of_a_password_that_may_be_read_in_two_ways_no_part_is_told(url):
+    # Libpq quotes what it takes for a host or a port.
+    for part in ("s3cr", "et"):
+        assert Address(url).cleaned(f'invalid "{part}"') == (
+            "its address cannot be read; write special characters of a password as %XX"
+        )
+    (written,) = re.findall("s3cr.et", url)
+    plain = Address(url.replace(written, "s3cr%2Fet"))
+    assert plain.cleaned('invalid "s3cr/et" at 127.0.0.1') == 'invalid "***" at 127.0.0.1'
 
 
 def test_parameters_are_numbered_by_their_names():
@@ -291,6 +312,25 @@ def _try(store: PostgresStore, *statements: str) -> None:
         for statement in statements:
             with contextlib.suppress(QueryFailed):
                 tx.run(statement)
+
+
+def test_in_a_group_every_transaction_is_a_commit_of_its_own(pg):
+    other = _second(pg)
+
+    def failing() -> None:
+        with pg.store.group():
+            pg.claim("red", "step-1")
+            assert state.ready(other, KEY)["claimed_steps"] == ["step-1"]
+            with pytest.raises(TugError):
+                pg.claim("blue", "step-1")
+            pg.claim("blue", "step-2")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        failing()
+    assert state.ready(other, KEY)["claimed_steps"] == ["step-1", "step-2"]
+    assert pg.events() == ["init", "claim", "claim"]
+    other.close()
 
 
 def test_what_failed_cannot_be_committed(pg):
@@ -907,14 +947,16 @@ def test_a_watcher_survives_connections_that_are_lost_again_and_again(pg, monkey
     watcher.close()
 
 
-def test_a_follower_whose_look_was_cut_while_another_wrote_looks_again(pg, monkeypatch):
+@pytest.mark.parametrize("answers", [1, 2])
+def test_a_follower_whose_look_was_cut_while_another_wrote_looks_again(pg, monkeypatch, answers):
+    """The first answer is the same as before; the second, the new events, is not."""
     follower = _second(pg)
     reader = state.Reader()
     assert [event["kind"] for event in reader.page(follower)] == ["init"]
     exchange, cut = transaction.PostgresTransaction._exchange, []
 
     def cutting(tx: transaction.PostgresTransaction, batch: list) -> list:
-        if tx._store is follower and tx._log and not cut:
+        if tx._store is follower and len(tx._log) == answers and not cut:
             cut.append(pg.claim())
             raise libpq.ConnectionLost("cut")
         return exchange(tx, batch)
@@ -1066,8 +1108,9 @@ def test_a_migrated_schema_is_the_same_as_a_fresh_one_and_its_rows_belong_to_the
     assert _column(store, "select name from thirteen.machines where id = 'id-a'") == ["till"]
     (epoch,) = _column(store, "select epoch from thirteen.epoch")
     assert re.fullmatch("[0-9a-f]{32}", epoch)
-    rights = "select has_table_privilege('worker', 'thirteen.requests', 'insert')"
-    assert _column(store, rights) == [True]
+    for table in ("epoch", "machines", "receipts", "requests"):
+        rights = f"select has_table_privilege('worker', 'thirteen.{table}', 'insert')"
+        assert _column(store, rights) == [True], table
 
 
 def test_whoever_makes_tables_that_another_has_just_made_makes_none(pg, monkeypatch):
@@ -1092,6 +1135,11 @@ def test_a_role_with_rights_to_rows_alone_can_do_everything_but_make_tables(pg, 
     pg.close("step-1")
     assert pg.complete("step-1")["completed"]
     add(pg, OTHER, "1 t")
+    ask(f"revoke all on {name}.receipts from worker".encode())
+    with pytest.raises(DatabaseUnavailable, match="permission denied for table rec") as told:
+        pg.claim()
+    assert "has not granted this role a right" in told.value.message
+    assert told.value.hint == "tugcode doctor"
     made = PostgresStore(url, repository="h/new")
     with pytest.raises(DatabaseUnavailable, match="permission denied"):
         create.make(made)
@@ -1191,3 +1239,20 @@ def test_the_check_notices_an_index_that_is_gone(pg):
     with pytest.raises(Undone) as told:
         without()
     assert "step_deps_back" not in str(told.value)
+
+
+def test_now_and_then_a_completion_thins_the_log_of_heartbeats(pg, monkeypatch):
+    lab = pg
+    lab.claim()
+    for _ in range(3):
+        lab.clock.advance(60)
+        lab.beat("step-1")
+    lab.clock.advance(2 * 3600)
+
+    def heartbeats(chance: int) -> int:
+        monkeypatch.setattr(os, "urandom", lambda _: bytes([chance]))
+        assert back_up(lab.store) is None
+        monkeypatch.undo()
+        return len(lab.rows("select seq from events where kind = 'heartbeat'"))
+
+    assert [heartbeats(chance) for chance in (8, 7, 0)] == [3, 1, 1]

@@ -22,6 +22,7 @@ COVERING = (
     "tests/workflow/test_doctor_database.py",
     "tests/workflow/test_intent.py",
     "tests/workflow/test_merge.py",
+    "tests/workflow/test_shared_record.py",
     "tests/world/test_h_links.py",
     "tests/world/test_n_backups.py",
     "tests/world/test_u_migrations.py",

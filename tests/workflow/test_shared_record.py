@@ -45,6 +45,7 @@ def shared(repo, url):
         ("git@github.com:acme/shop.git", "github.com/acme/shop"),
         ("https://ada:token@GitHub.com/acme/shop.git/", "github.com/acme/shop"),
         ("ssh://git@github.com:22/acme/shop", "github.com/acme/shop"),
+        ("ssh://git@[FD00::7]:22/acme/shop.git", "[fd00::7]/acme/shop"),
         ("/srv/git/shop.git", "/srv/git/shop"),
         ("../shop/", "../shop"),
         ("file:///srv/git/shop.git", "/srv/git/shop"),
@@ -105,6 +106,32 @@ def test_another_history_under_the_same_name_is_told(shared, tugcode, tmp_path):
     twice = tugcode("-C", shared.path, "state", "init", "work", "--create-database", "--json")
     assert twice.codes == ["E046"]
     assert "under another name, team/shop" in twice.out
+
+
+def test_a_clone_that_goes_by_another_name_is_told_which_name_has_the_state(
+    shared, tugcode, tmp_path
+):
+    def clone(name: str, origin: str, *how: str) -> Path:
+        shared.git("clone", "--quiet", *how, f"file://{shared.path}", str(tmp_path / name))
+        shared.git("-C", str(tmp_path / name), "remote", "set-url", "origin", origin)
+        return tmp_path / name
+
+    shared.commit({CONFIG: "", "later": "x"})
+    first = clone("first", "https://ada@git.example/acme/shop.git")
+    assert tugcode("-C", first, "state", "init", "work", "--create-database").status == 0
+    # Another form of the same address, and a clone that does not have the root commit.
+    for path in (
+        clone("second", "git@GIT.example:acme/shop"),
+        clone("shallow", "ssh://git@git.example:2222/acme/shop.git", "--depth=1"),
+    ):
+        shown = tugcode("-C", path, "state", "show", "work", "--json")
+        assert shown.data["plan_path"] == ".tugtool/tugplan-work.md", shown.out
+    third = clone("third", "https://mirror.example/acme/shop.git")
+    for words in (("state", "show", "work"), ("state", "init", "work", "--create-database")):
+        refused = tugcode("-C", third, *words, "--json")
+        assert refused.codes == ["E046"]
+        assert "the same history under another name, git.example/acme/shop" in refused.out
+        assert "this clone calls itself mirror.example/acme/shop" in refused.out
 
 
 def test_the_settings_are_shown_without_a_password(repo, tugcode, monkeypatch):

@@ -1,7 +1,9 @@
 """Two machines with clones at the same path: each leaves alone what lies on the other."""
 
+import json
 import os
 import shutil
+import sys
 
 import pytest
 
@@ -70,6 +72,11 @@ def test_worktrees_of_another_machine_are_named_and_left_alone(machines):
     claims = machines.data("status")["plans"][0]["claims"]
     assert {claim["claimed_by"] for claim in claims} == {f"till:{path}", own["worktree_path"]}
     assert f"till:{os.path.basename(path)} holds it" in machines.run("why", "work", "step-1").out
+    (way,) = (each for each in machines.data("why", "work", "step-1")["frees"] if "reset" in each)
+    assert way == (
+        "If that worker is gone, this frees it; its work stays on till, and the next command there "
+        "saves it: tugcode reset work step-1"
+    )
     found = machines.run("doctor", "--fix").out
     assert "till:" not in found
     # Its step is taken; what lies there is for the till to save.
@@ -94,3 +101,17 @@ def test_a_dash_of_another_machine_is_shown_and_left_alone(machines):
         assert "it is on till" in refused.out
     assert machines.run("dash", "create", "tidy", "--json").codes == ["E058"]
     assert "tidy" not in machines.run("doctor").out
+
+
+def test_a_dash_that_another_machine_makes_meanwhile_is_refused_and_leaves_nothing(machines):
+    other = f"{machines.path}-kiosk"
+    # The till's set-up runs after it has looked for the name, and before it records the dash.
+    there = ["env", "TUGCODE_MACHINE=kiosk", sys.executable, "-m", "tugtool", "-C", other]
+    with open(machines.path / CONFIG, "a") as file:
+        file.write(f"[worktree]\nsetup = {json.dumps([[*there, 'dash', 'create', 'tidy']])}\n")
+    refused = machines.run("dash", "create", "tidy", "--json")
+    assert refused.codes == ["E055"], refused.out
+    assert "there is a dash tidy already: kiosk was first, at 20" in refused.out
+    assert not (machines.path / ".tugtree" / "tugdash__tidy").exists()
+    (seen,) = machines.data("dash", "list")["dashes"]
+    assert seen["worktree_path"] == "kiosk:.tugtree/tugdash__tidy"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any, BinaryIO
 
-    from tugtool.schemas import Report, StateImport, StatePrune, StateReconcile
+    from tugtool.schemas import Issue, Report, StateImport, StatePrune, StateReconcile
     from tugtool.workflow.workspace import Workspace
 
 
@@ -56,9 +56,16 @@ def state_export(call: Call) -> Answer | Stream:
     plan = space.plan_or_all(call.text("plan"))
     if not space.store.exists():
         raise PlanNotInitialised(None)
-    lines = state.export(space.store, plan)
-    output = call.text("output")
-    return Stream(_together(lines)) if output is None else _to_file(call, output, lines)
+    lines, held = state.export(space.store, plan), records.held_in_export(space, plan)
+    given = call.text("output")
+    if given is not None:
+        return _to_file(call, given, lines, held)
+
+    def ended() -> int:
+        output.print_issues(held)
+        return 0
+
+    return Stream(_together(lines), ended)
 
 
 #: The formats of a report, by the ending of the file.
@@ -110,7 +117,7 @@ def render(data: Report, format: str, *, root: str, width: int | None = None) ->
     return canvas.text()
 
 
-def _to_file(call: Call, output: str, lines: Iterator[str]) -> Answer:
+def _to_file(call: Call, output: str, lines: Iterator[str], issues: list[Issue]) -> Answer:
     path = os.path.join(call.cwd, output)
     count = 0
 
@@ -125,7 +132,7 @@ def _to_file(call: Call, output: str, lines: Iterator[str]) -> Answer:
     files.sync_directory(os.path.dirname(path))
     # The first and the last line are not rows.
     data = {"exported_to": path, "rows": count - 2}
-    return answer(data, f"exported {data['rows']} rows to {output}")
+    return answer(data, f"exported {data['rows']} rows to {output}", issues)
 
 
 def _together(lines: Iterable[str]) -> Iterator[str]:
@@ -147,15 +154,17 @@ def state_import(call: Call) -> Answer:
     if given is None:
         if sys.stdin is None or sys.stdin.isatty():
             raise Usage("nothing to import: name a FILE, or pipe one in", command="state import")
-        data = _imported(call, space, sys.stdin.buffer, name="standard input")
+        data, held = _imported(call, space, sys.stdin.buffer, name="standard input")
     else:
         with files.opened(os.path.join(call.cwd, given), name=given) as file:
-            data = _imported(call, space, file, name=given)
+            data, held = _imported(call, space, file, name=given)
     text = "".join(f"imported {clean(plan)}\n" for plan in data["plans"]) or "nothing\n"
-    return answer(data, lambda: text, after=space.back_up)
+    return answer(data, lambda: text, held, after=space.back_up)
 
 
-def _imported(call: Call, space: Workspace, source: BinaryIO, *, name: str) -> StateImport:
+def _imported(
+    call: Call, space: Workspace, source: BinaryIO, *, name: str
+) -> tuple[StateImport, list[Issue]]:
     if call.flag("create_database"):
         from tugtool.workflow import shared_record
 
@@ -291,8 +300,8 @@ both names count. Refuses while a process carries the plan out. Does not touch f
         state_prune,
         """\
 Drops plans whose file is on no branch, local or remote-tracking, and in no worktree. It keeps
-plans with a live claim. It first exports the records to a file in git's directory, from which
-`state import` brings them back.""",
+plans with a live claim, or with a worktree on another machine. It first exports the records to a
+file in git's directory, from which `state import` brings them back.""",
         (
             Option("--done", "also plans whose steps are all completed"),
             Option("--dry-run", "change nothing; list the plans"),
@@ -307,7 +316,8 @@ tugcode prune --done  # tidy up""",
         state_export,
         """\
 Writes the whole record at one moment: a header, one line per row, and a last line with the
-number of rows. The same with --json. `state import` reads it back.""",
+number of rows. The same with --json. `state import` reads it back. A warning names the steps that
+are held: their workers go on, and that is not in the export.""",
         (EVERY_PLAN, Option("--output FILE", "write to a new file instead"), WORKTREE),
         examples="""\
 tugcode export --output state.jsonl  # keep everything
@@ -318,7 +328,8 @@ tugcode export parser  # one plan, to standard output""",
         state_import,
         """\
 Imports all of it or nothing: a file that is cut off or has an impossible row is refused with
-its line, and so is a plan that has a state here already.""",
+its line, and so is a plan that has a state here already. A warning names the steps that are held:
+their workers go on in the state that the export is from.""",
         (
             Argument("[file]", "the export (default: standard input)"),
             Option("--create-database", "first make the tables of this repository in PostgreSQL"),

@@ -5,10 +5,11 @@ Events belong to plans and a dash has none, so its rounds are its history.
 
 from __future__ import annotations
 
-from tugtool.errors.git import DashEnded, NoSuchDash
+from tugtool.errors.git import BadDashName, DashEnded, NoSuchDash
 from tugtool.state.intents import plans_at
 from tugtool.state.record import reason, storable
 from tugtool.store import NO_PLAN, rows
+from tugtool.store.owners import on_other_machine
 from tugtool.store.sql import git as sql_git
 from tugtool.system import text
 
@@ -108,9 +109,13 @@ def add(
     description: str | None,
     rounds: Sequence[Round] = (),
 ) -> None:
-    """Record a dash with the rounds in git, and remove its intent."""
+    """Record a dash with the rounds in git, and remove its intent; raise E055 if it is there."""
     base_branch, base_commit = base
     with store.write(NO_PLAN) as tx:
+        for row in tx.all(sql_git.DASHES_NAMED, name=name):
+            if row["status"] == "active":
+                first = f"{_home(row)} was first, at {row['created_at']}"
+                raise BadDashName(name, reason=first, taken=True)
         number = tx.value(
             sql_git.ADD_DASH,
             name=name,
@@ -123,6 +128,11 @@ def add(
         for each in rounds:
             _add_round(tx, number, each)
         tx.run(sql_git.DROP_INTENT, kind="create", path=storable(path))
+
+
+def _home(row: Row) -> str:
+    path: str = row["worktree"]
+    return path.partition(":")[0] if on_other_machine(path) else "another clone"
 
 
 def describe(store: Store, row: Row, description: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tugtool.errors import listing, plan_argument, quoted
 from tugtool.state import attempts, record
 from tugtool.store import sql
+from tugtool.store.owners import on_other_machine
 from tugtool.system import clock
 from tugtool.system.clock import duration
 
@@ -199,8 +200,7 @@ def _own_ways(data: Facts, now: str, plan: str, claim: str) -> list[str]:
             "Its holder completes it or gives it back.",
             *unless,
             f"To wait for it: {claim} --wait 600",
-            "If that worker is gone, this frees it and saves its uncommitted work first: "
-            f"tugcode reset {plan} {step}",
+            f"If that worker is gone, {_reset(data['owner'])}: tugcode reset {plan} {step}",
         ]
     if situation == "parked":
         more = ["Or its holder completes one of its items."] if data["owner"] else []
@@ -211,6 +211,14 @@ def _own_ways(data: Facts, now: str, plan: str, claim: str) -> list[str]:
         names = [each["anchor"] for each in data["waiting_for"]]
         return [f"It is free when {listing(names)} {'is' if len(names) == 1 else 'are'} completed."]
     return [] if situation == "paused" or data["drift"] else [f"Any worker may claim it: {claim}"]
+
+
+def _reset(owner: str) -> str:
+    """Say what a reset does with the uncommitted work of the step's holder."""
+    if on_other_machine(owner):
+        machine = owner.partition(":")[0]
+        return f"this frees it; its work stays on {machine}, and the next command there saves it"
+    return "this frees it and saves its uncommitted work first"
 
 
 def _causes(data: Facts, plan: str) -> list[str]:

@@ -9,6 +9,8 @@ from tugtool.errors import Unwritable
 from tugtool.errors.state import OnlyForFiles, WrongStatus
 from tugtool.state import record, releases
 from tugtool.store import NO_PLAN, file_store, schema, sql
+from tugtool.store.owners import on_other_machine
+from tugtool.store.sql import git as sql_git
 from tugtool.store.sql import records as sql_records
 from tugtool.system import files, text
 
@@ -67,9 +69,21 @@ def _refuse_live(tx: Transaction) -> None:
 
 def live_claim(tx: Transaction, plan: str) -> Row | None:
     """Return a live claim: its lease runs, and its holder is not known to be dead."""
+    return next(iter(_live_claims(tx, plan)), None)
+
+
+def _live_claims(tx: Transaction, plan: str) -> list[Row]:
     gone = record.gone(tx, plan)
     claims = tx.all(sql_records.LIVE_CLAIMS, plan=plan)
-    return next((row for row in claims if row["anchor"] not in gone), None)
+    return [row for row in claims if row["anchor"] not in gone]
+
+
+def live_claims(store: Store, plans: Sequence[str] | None = None) -> Iterator[tuple[str, Row]]:
+    """Yield the live claims of these plans, or of all, each with its plan."""
+    with store.read() as tx:
+        every = [row["plan_path"] for row in tx.all(sql.PLANS)] if plans is None else plans
+        for plan in every:
+            yield from ((plan, row) for row in _live_claims(tx, plan))
 
 
 def export(store: Store, plan: str | None = None) -> Iterator[str]:
@@ -173,6 +187,10 @@ def _judged(tx: Transaction, row: Row, places: Mapping[str, str], *, done: bool)
     claim = live_claim(tx, key) if prune else None
     if claim is not None:
         reason, prune = f"{claim['anchor']} is held by {claim['claimed_by']}", False
+    elsewhere = _elsewhere(tx, key) if prune else None
+    if elsewhere is not None:
+        machine, _, path = elsewhere.partition(":")
+        reason, prune = f"{path} on {machine} may have work of it: clean up there first", False
     return {
         "plan_path": key,
         "status": row["status"],
@@ -180,6 +198,13 @@ def _judged(tx: Transaction, row: Row, places: Mapping[str, str], *, done: bool)
         "completed_steps": row["steps_done"],
         "reason": reason,
     }, prune
+
+
+def _elsewhere(tx: Transaction, plan: str) -> str | None:
+    """Return a worktree of the plan on another machine; only that machine knows what is in it."""
+    paths = [row["path"] for row in tx.all(sql_git.WORKTREES_OF, plan=plan)]
+    paths += [row["worktree"] for row in tx.all(sql_git.UNSAVED, plan=plan)]
+    return next((path for path in paths if on_other_machine(path)), None)
 
 
 def _written(tx: Transaction, plans: list[str], directory: str) -> str:

@@ -26,7 +26,7 @@ from tugtool.errors.state import (
 )
 from tugtool.git import command as git
 from tugtool.plan import catalog
-from tugtool.state import record, revisions, views
+from tugtool.state import record, revisions, upkeep, views
 from tugtool.store import file_store
 from tugtool.system import files
 from tugtool.system.text import many
@@ -227,12 +227,33 @@ def unrecorded(repo: Repository, recorded: Iterable[str]) -> list[PlanFile]:
     return [file for file in catalog.plans(repo) if file.key not in known]
 
 
-def import_(space: Workspace, source: BinaryIO, *, name: str) -> StateImport:
-    """Import an export. `name` is the source's name in messages."""
+def import_(space: Workspace, source: BinaryIO, *, name: str) -> tuple[StateImport, list[Issue]]:
+    """Import an export; warn of steps that are held. `name` is the source's name in messages."""
     # Copy first: the file may change between the check and the import.
     with files.spooled(source, space.copies, name=name) as copy:
         plans.ignore_state(space.repo)
-        return state.import_(space.store, copy, name=name)
+        data = state.import_(space.store, copy, name=name)
+    what = "These steps are held in the state that the export is from, and in this one"
+    end = "A worker that goes on there is not seen here, and its step is free here after that"
+    return data, _held(space, data["plans"], what, end, "tugcode status")
+
+
+def held_in_export(space: Workspace, plan: str | None) -> list[Issue]:
+    """Warn of steps that are held while they are exported."""
+    what, end = "These steps are held", "What their workers do from now on is not in the export"
+    hint = f"tugcode pause {plan_argument(plan) if plan else 'PLAN'}"
+    return _held(space, None if plan is None else [plan], what, end, hint)
+
+
+def _held(space: Workspace, keys: list[str] | None, what: str, end: str, hint: str) -> list[Issue]:
+    named = [
+        f"{row['anchor']} of {plan} by {row['claimed_by']} until {row['lease_expires_at']}"
+        for plan, row in upkeep.live_claims(space.store, keys)
+    ]
+    if not named:
+        return []
+    message = f"{what}: {listing(named)}. {end}"
+    return [{"code": "W107", "severity": "warning", "message": message, "hint": hint}]
 
 
 def prune(space: Workspace, *, done: bool = False, dry_run: bool = False) -> StatePrune:

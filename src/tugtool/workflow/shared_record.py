@@ -74,7 +74,10 @@ def normalised(url: str) -> str:
             return url.rstrip("/").removesuffix(".git").rstrip("/")
         rest = f"{host}/{path.lstrip('/')}"
     host, _, path = rest.partition("/")
-    host = host.rpartition("@")[2].partition(":")[0].lower()
+    host = host.rpartition("@")[2].lower()
+    # Of an IPv6 address in brackets, only what follows is the port.
+    six, bracket, _ = host.partition("]")
+    host = six + bracket if bracket else host.partition(":")[0]
     path = path.strip("/").removesuffix(".git").rstrip("/")
     return f"{host}/{path}" if host else f"/{path}"
 
@@ -126,6 +129,13 @@ def _roots(repo: Repository) -> list[str]:
     return sorted(done.out.split()) if done.status == 0 else []
 
 
+def _refuse_other_name(store: PostgresStore, roots: list[str]) -> None:
+    """Refuse a clone without tables whose history has some under another name."""
+    from tugtool.store.postgres import create
+
+    create.refuse_second(store, " ".join(roots))
+
+
 def _refuse_other_history(repo: Repository, store: PostgresStore) -> None:
     """Refuse a record of another history. Each clone checks it once, and when it changes."""
     path = os.path.join(repo.common_dir, _SEEN_PATH)
@@ -138,12 +148,16 @@ def _refuse_other_history(repo: Repository, store: PostgresStore) -> None:
         # This clone has not checked it yet.
         pass
     try:
-        if not store.exists():
-            return
+        there = store.exists()
     except TugError:
         # A command that needs the server reports the error; others do not wait.
         return
-    recorded, own = store.roots(), _roots(repo)
+    own = _roots(repo)
+    if not there:
+        if own:
+            _refuse_other_name(store, own)
+        return
+    recorded = store.roots()
     if recorded and own and not set(recorded) & set(own):
         reason = f"has the state of another history under the name {store.repository}"
         hint = f"give this repository its own state.repository in {config.CONFIG_PATH}"

@@ -113,6 +113,7 @@ _NAMES = """
 select n.nspname
   from pg_class c join pg_namespace n on n.oid = c.relnamespace
  where c.relname = 'repository' and has_table_privilege(c.oid, 'select')
+   and has_schema_privilege(n.oid, 'usage')
    and starts_with(n.nspname::text, $1)
    and exists (select 1 from pg_attribute a where a.attrelid = c.oid and a.attname = 'last_event')
 """
@@ -151,7 +152,7 @@ def make(store: PostgresStore, *, roots: str = "") -> bool:
     if store.exists():
         return False
     if store.repository is not None and roots:
-        _refuse_second(store, roots)
+        refuse_second(store, roots)
     begin = ["begin", _locking(store), f"create schema if not exists {name}", _path(name)]
     there = f"select to_regclass({_literal(name + '.repository')}) is not null"
     connection = store.take()
@@ -218,7 +219,7 @@ def refuse(store: PostgresStore, *, version: int, identity: str) -> None:
     raise DatabaseUnavailable(address.shown, reason=reason, name=name, hint=hint, engine="postgres")
 
 
-def _refuse_second(store: PostgresStore, roots: str) -> None:
+def refuse_second(store: PostgresStore, roots: str) -> None:
     """Refuse a second state of the same repository: it would be a mistake."""
     for row in store.ask(_NAMES.encode(), f"{store.address.base}_").rows:
         name = '"' + row[0].replace('"', '""') + '"'

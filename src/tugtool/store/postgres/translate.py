@@ -29,6 +29,7 @@ _UNUSABLE = ("42P01", "3F000", "42501", "XX001", "XX002", "28", "3D000", "25006"
 #: The name of a refusal after which the same operation may succeed at once.
 OVERTAKEN = "OVERTAKEN"
 _NO_TABLES = ("42P01", "3F000")
+_NO_RIGHT = "42501"
 
 
 def numbered(statement: str, now: bytes = b"") -> tuple[bytes, tuple[str, ...]]:
@@ -62,6 +63,14 @@ def refusal(address: Address, error: StatementFailed) -> DatabaseError:
     said = address.cleaned(str(error))
     if error.state in _NO_TABLES:
         return no_tables(address)
+    if error.state == _NO_RIGHT:
+        return DatabaseUnavailable(
+            address.shown,
+            reason=f"has not granted this role a right that it needs: {said}",
+            name=error.state,
+            hint="tugcode doctor",
+            engine="postgres",
+        )
     if error.state.startswith(_UNUSABLE):
         return DatabaseUnavailable(
             address.shown,

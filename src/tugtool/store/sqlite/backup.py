@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from tugtool.store import Row
+    from tugtool.store import Row, Store
     from tugtool.store.sqlite import SqliteStore
     from tugtool.store.sqlite.file import Connection
 
@@ -151,12 +151,12 @@ _MOST_DROPPED, _DROPPED_AT_ONCE = 200_000, 500
 _PLAIN = ("{}", text.encode({"lease_seconds": None}))
 
 
-def thin(store: SqliteStore) -> None:
+def thin(store: Store) -> None:
     """Remove heartbeats from the log that a later one of the same attempt makes redundant."""
-    until = clocks.text(store.now() - FULL_LOG_SECONDS * 1000)
     dropped: dict[str, list[dict[str, object]]] = {}
     number = 0
     with store.read() as tx:
+        until = clocks.text(clocks.milliseconds(tx.now) - FULL_LOG_SECONDS * 1000)
         if tx.first(sql_records.OLD_HEARTBEATS, until=until) is None:
             return
         last = {_attempt(row): row["seq"] for row in tx.each(sql_records.LAST_HEARTBEATS)}

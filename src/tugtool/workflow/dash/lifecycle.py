@@ -159,7 +159,7 @@ class _Making:
             left = build.undo(
                 self.repo, self.store, self.path, branch=self.branch, start=self.start
             )
-            if isinstance(error, TugError):
+            if isinstance(error, TugError) and not isinstance(error, BadDashName):
                 reason = error.reason if isinstance(error, NotMade) else error.message
                 known = refs.in_the_way(self.repo.root, worktree.DASH_BRANCHES)
                 raise NotMade(self.path, reason=known or reason, left=left) from error
