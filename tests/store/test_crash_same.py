@@ -19,6 +19,8 @@ pytestmark = pytest.mark.proof(share=0)
 STEPS = ("1 t", "2 t", "3 t < 1 2", "4 t")
 TIME = re.compile(r"20\d\d-\d\d-\d\d[T ]\d\d[:-]\d\d[:-]\d\d[.-]\d{3}Z?|20\d{6}T\d{9}Z?")
 HASH = re.compile(r"(?<![0-9a-f])[0-9a-f]{40}(?![0-9a-f])")
+#: Each repository has its own epoch, drawn by lot when its tables are made.
+EPOCH = re.compile(r"(?<=\(1, ')[0-9a-f]{32}(?=')")
 #: What is known of a file by its inode and times.
 STAMP = re.compile(r"\d+(\.\d+){4}")
 #: What a stopped run did before it died is history too; and copies are only a memory of files.
@@ -141,7 +143,7 @@ def _tables(path: Path) -> dict[str, list[str]]:
 
 def _plain(story: Story, text: str) -> str:
     text = text.replace(str(story.root), "ROOT")
-    text = STAMP.sub("STAMP", TIME.sub("TIME", text))
+    text = EPOCH.sub("EPOCH", STAMP.sub("STAMP", TIME.sub("TIME", text)))
     return HASH.sub(lambda found: _named(story, found[0]), text)
 
 
