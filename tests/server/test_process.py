@@ -60,7 +60,7 @@ def test_a_killed_server_leaves_nothing_in_the_way(desk, tugcode):
         hint = second.envelope()["issues"][0]["hint"]
         url = f"http://127.0.0.1:{server.port}/"
         assert hint == f"use {url}, or stop it first: kill {server.running.pid}"
-        server.running.kill()
+        server.running.send_signal(signal.SIGKILL)
         server.end()
     with Process(root, "--unix", "auto") as server:
         assert server.request("GET", "/api/v1/version").status == 200
@@ -145,11 +145,11 @@ def test_a_token_is_added_whole_or_not_at_all(tmp_path, monkeypatch):
     before = (tmp_path / "tokens.json").read_bytes()
     for change in (lambda: tokens.add("bert", "viewer"), lambda: tokens.revoke("anna")):
         with monkeypatch.context() as patch:
-            patch.setattr(files, "replace", lambda *_: os._exit(9))
+            patch.setattr(files, "replace", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
             child = os.fork()
             if not child:
                 change()
-            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
         assert (tmp_path / "tokens.json").read_bytes() == before
     # The lock of the one who was killed is free again.
     assert tokens.revoke("anna")
