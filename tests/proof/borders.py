@@ -175,6 +175,9 @@ class Ground:
             self.copies = SchemaCopies(PostgresStore(url, repository=engines.REPOSITORY))
         #: How many places are kept, and which of them was the last to be brought back.
         self._kept, self._last = 0, ""
+        #: The epoch of each place that is kept, and of the one that was brought back.
+        self._epochs: dict[str, list[tuple]] = {}
+        self._epoch: list[tuple] = []
         self.places = {
             "root": self.root,
             "red": self.root / ".tugtree" / "red",
@@ -227,6 +230,7 @@ class Ground:
         shutil.copytree(self.root, self.directory / kept, symlinks=True)
         if self.copies:
             self.copies.keep(kept)
+        self._epoch = self._epochs[kept] = self._rows()[0].get("epoch", [])
         return kept
 
     def _remove(self, *names: object) -> None:
@@ -241,7 +245,7 @@ class Ground:
             self._copy(kept, part)
         if self.copies:
             self.copies.bring_back(kept)
-        self._last = kept
+        self._last, self._epoch = kept, self._epochs[kept]
 
     def _copy(self, source: str, part: str = "") -> None:
         shutil.rmtree(self.root / part, ignore_errors=True)
@@ -268,16 +272,23 @@ class Ground:
 
     def _tables(self, case: Case) -> dict[str, object]:
         is_told = ONCE.__contains__ if case.parts else lambda kind: kind not in LIFE
-        tables, events = self._in_schema(self.copies) if self.copies else self._in_file()
+        tables, events = self._rows()
+        # Drawn by lot: the one that was there before, or another.
+        if "epoch" in tables:
+            was = self._epoch
+            tables["epoch"] = [("as before" if row in was else "new",) for row in tables["epoch"]]
         return {**tables, "events": [event for event in events if is_told(event[2])]}
 
-    def _in_schema(self, copies: SchemaCopies) -> tuple[dict[str, object], list[tuple]]:
+    def _rows(self) -> tuple[dict[str, list[tuple]], list[tuple]]:
+        return self._in_schema(self.copies) if self.copies else self._in_file()
+
+    def _in_schema(self, copies: SchemaCopies) -> tuple[dict[str, list[tuple]], list[tuple]]:
         # A number that was given out in vain is not given out again.
         copies.renumber()
         events = copies.rows_of(EVENTS.format(f"{copies.here}.events"))
         return {**copies.rows(*FORGOTTEN, "repository")}, [tuple(event) for event in events]
 
-    def _in_file(self) -> tuple[dict[str, object], list[tuple]]:
+    def _in_file(self) -> tuple[dict[str, list[tuple]], list[tuple]]:
         path = self.root / ".tugtool" / "state.db"
         if not path.exists() or not path.stat().st_size:
             return {}, []
@@ -286,7 +297,7 @@ class Ground:
             assert database.execute("pragma integrity_check").fetchall() == [("ok",)]
             assert database.execute("pragma foreign_key_check").fetchall() == []
             names = database.execute("select name from sqlite_master where type = 'table'")
-            tables: dict[str, object] = {
+            tables: dict[str, list[tuple]] = {
                 name: database.execute(f"select * from {name}").fetchall()
                 for (name,) in names.fetchall()
                 if name not in FORGOTTEN

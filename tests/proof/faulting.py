@@ -117,6 +117,8 @@ class Stage:
         #: Per scene: the calls of an undisturbed run, and the tables before and after it.
         self.hits: dict[str, list[list[str]]] = {}
         self.tables: dict[str, tuple[object, object]] = {}
+        #: Per scene: the epoch before it.
+        self.epochs: dict[str, list[str]] = {}
 
     def command(
         self, *words: str, calls: Iterable[str] = (), at: int = -1, fault: str = ""
@@ -139,11 +141,12 @@ class Stage:
             kept = self._kept / name / path.relative_to(self.repo.path)
             kept.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, kept)
-        before = self._seen(scene)
+        self.epochs[name] = _epoch(self.look())
+        before = self._seen(name)
         self.set(name)
         done = self.command(*scene.words, calls=CALLS)
         assert done["status"] == 0, done
-        self.hits[name], self.tables[name] = done["hits"], (before, self._seen(scene))
+        self.hits[name], self.tables[name] = done["hits"], (before, self._seen(name))
         return list(self._points(name))
 
     def _points(self, name: str) -> Iterator[Point]:
@@ -191,11 +194,16 @@ class Stage:
         # An empty database is as good as none.
         return tables if tables.get("plans") else None
 
-    def _seen(self, scene: Scene) -> object:
+    def _seen(self, name: str) -> object:
         """What is there, as far as it is the same after every try."""
         found = self.look()
-        if not scene.renumbered or not isinstance(found, dict):
+        if not isinstance(found, dict):
             return found
+        if not SCENES[name].renumbered:
+            # Drawn by lot: the one that was there before, or another.
+            known = self.epochs[name]
+            epoch = ["as before" if row in known else "new" for row in _epoch(found)]
+            return {**found, "epoch": epoch}
         rows = {name: found[name] for name in ("plans", "steps", "checklist_items")}
         return {name: [HUNDREDS.sub("N", row) for row in rows[name]] for name in rows}
 
@@ -206,7 +214,7 @@ class Stage:
         calls = CALLS if point.call == ANY else [point.call]
         done = self.command(*scene.words, calls=calls, at=point.at, fault=point.fault)
         before, after = self.tables[point.scene]
-        found = self._seen(scene)
+        found = self._seen(point.scene)
         if found not in (before, after):
             raise Wrong(f"{point}: neither before nor after: {_difference(found, after)}")
         was_done = found == after and found != before
@@ -214,7 +222,7 @@ class Stage:
         again = self.command(*scene.words)
         if again["status"] not in (scene.again if was_done else (0,)):
             raise Wrong(f"{point}: repeated: {again}")
-        there = self._seen(scene)
+        there = self._seen(point.scene)
         if not was_done and there != after:
             raise Wrong(f"{point}: repeated: {_difference(there, after)}")
         return outcome
@@ -265,6 +273,10 @@ def _tables(path: Path, mode: str) -> dict[str, list[str]]:
         }
     finally:
         connection.close()
+
+
+def _epoch(found: object) -> list[str]:
+    return found["epoch"] if isinstance(found, dict) else []
 
 
 def _rows(connection: sqlite3.Connection, table: str) -> list[tuple]:
