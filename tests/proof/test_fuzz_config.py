@@ -114,7 +114,7 @@ def _right(key: str, value: object) -> bool:
         return False
     if key == "plan.validation_level":
         return isinstance(value, str) and value in LEVELS
-    if key == "implement.verify":
+    if key in SWITCHES:
         return isinstance(value, bool)
     if key in TEXTS:
         return isinstance(value, str) and value.isprintable() and bool(TEXTS[key].match(value))
@@ -125,10 +125,12 @@ def _right(key: str, value: object) -> bool:
     return _is_whole(value, 0 if key in FROM_ZERO else 1)
 
 
+SWITCHES = ("implement.verify", "serve.behind_proxy", "serve.git", "serve.run_commands")
 #: Texts, and their form: an address has no password.
 TEXTS = {
     "state.url": re.compile(r"$|postgres(ql)?://([^:@/]*@)?[^:@]*$"),
     "state.repository": re.compile(""),
+    **{f"serve.{name}": re.compile("") for name in ("host", "unix", "tls_cert", "tls_key")},
 }
 
 
@@ -144,17 +146,19 @@ def _is_whole(value: object, least: int = 0) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= MOST
 
 
-SECTIONS = ("plan", "state", "log", "implement", "worktree", "merge", "notify")
+SECTIONS = ("plan", "state", "log", "implement", "worktree", "merge", "notify", "serve")
 FROM_ZERO = [
     f"implement.{name}"
     for name in ("budget_tokens", "budget_cost", "patience_seconds", "transcript_bytes")
-]
+] + ["serve.port"]
 LISTS = {
     "worktree.setup": lambda words: bool(words) and _is_list(words) and bool(words[0]),
     "worktree.copy": lambda word: _is_word(word),
     "merge.check": lambda word: _is_word(word),
     "implement.retry_seconds": _is_whole,
     "notify.command": lambda word: isinstance(word, str) and "\0" not in word,
+    "serve.hosts": lambda word: isinstance(word, str) and word.isprintable(),
+    "serve.trusted_proxies": lambda word: isinstance(word, str) and word.isprintable(),
     "notify.on": lambda word: word in ("needs_person", "done", "stopped", "cooling_down"),
 }
 

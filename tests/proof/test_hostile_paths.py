@@ -36,12 +36,14 @@ NEEDED = {
     "ref": "work",
     "file": "none",
     "output": "none",
+    "role": "viewer",
 }
 ALWAYS = {
     "state artifact": ("kind", "summary"),
     "state reopen": ("reason",),
     "state update": ("all",),
     "commit": ("plan", "step", "message"),
+    "serve token add": ("role",),
 }
 
 
