@@ -186,12 +186,16 @@ def test_a_few_histories_come_to_the_same(server, tmp_path):
 def test_the_comparison_notices_an_engine_that_forgets_a_statement(
     server, tmp_path, monkeypatch, lost
 ):
-    run = PostgresTransaction.run
+    def forgetful(name: str) -> Callable[..., int]:
+        run = getattr(PostgresTransaction, name)
 
-    def forgetful(self: PostgresTransaction, statement: str, **values: object) -> int:
-        return 1 if statement == lost else run(self, statement, **values)
+        def running(self: PostgresTransaction, statement: str, **values: object) -> int:
+            return 1 if statement == lost else run(self, statement, **values)
 
-    monkeypatch.setattr(PostgresTransaction, "run", forgetful)
+        return running
+
+    for name in ("run", "later"):
+        monkeypatch.setattr(PostgresTransaction, name, forgetful(name))
     for seed in range(20):
         (tmp_path / str(seed)).mkdir()
         if _difference(tmp_path / str(seed), seed, steps=40) is not None:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.proof(share=0)
 OFTEN, RARELY = 0.5, 0.15
 ON_SERVER = 0.2
 #: Operations on rows of their own.
-ASIDE = ("dashes.", "worktrees.", "intents.drop")
+ASIDE = ("dashes.", "worktrees.", "requests.", "intents.drop")
 OPERATIONS = [name for name, deeds in DEEDS.items() if deeds]
 
 

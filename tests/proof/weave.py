@@ -190,6 +190,9 @@ class Loom:
         self.place = place(directory)
         self.here = self.place.here
         self.red, self.blue = Weaver(*faults), Weaver(*faults)
+        #: Scene -> its row of a number that is drawn.
+        self._epochs: dict[str, list[str]] = {}
+        self._epoch: list[str] = []
         self._alone: dict[tuple[str, str], dict] = {}
         self._right: list[dict] = []
         self._serial: dict[tuple[str, str, str], dict] = {}
@@ -205,11 +208,17 @@ class Loom:
     def set_up(self, scene: str) -> None:
         """The database of a scene, as if nobody had touched it."""
         self.place.set_up(scene)
+        if scene not in self._epochs:
+            self._epochs[scene] = self.place.rows()["epoch"]
+        self._epoch = self._epochs[scene]
 
     def _rows(self) -> dict[str, list[str]]:
         """Every row of every table, and every other file that is there."""
+        rows = self.place.rows()
+        # It is drawn anew each time: only whether it was drawn can be compared.
+        epoch = ["as it was" if row in self._epoch else "drawn anew" for row in rows["epoch"]]
         files = [path.name for path in self.here.rglob("*.jsonl")]
-        return {**self.place.rows(), "files": sorted(files)}
+        return {**rows, "epoch": epoch, "files": sorted(files)}
 
     def _outcome(self, first: dict, second: dict) -> dict:
         came = {"first": first["answer"], "second": second["answer"], "rows": self._rows()}

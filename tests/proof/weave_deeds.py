@@ -20,6 +20,7 @@ from tugtool.state import (
     plans,
     proofs,
     releases,
+    requests,
     reviews,
     worktrees,
 )
@@ -164,6 +165,16 @@ def _report(hand: Hand, attempt: int) -> dict:
     who = {"owner": "red", "attempt": attempt}
     note = Note("reviewer_verdict", "fine")
     return state.report(hand.store, KEY, STEP, **who, role="reviewer", tokens=7, note=note)
+
+
+def _begin_role(hand: Hand, attempt: int) -> None:
+    who = {"owner": "red", "attempt": attempt}
+    attempts.begin_role(hand.store, KEY, STEP, **who, role="reviewer")
+
+
+def _remember(hand: Hand, key: str) -> None:
+    what = {"command": "state pause", "request_hash": "1a", "answer": "{}"}
+    requests.remember(hand.store, "Ada", key, **what)
 
 
 def _tried_again(hand: Hand) -> None:
@@ -352,6 +363,14 @@ DEEDS: dict[str, dict[str, Callable[[Hand], object]]] = {
     "attempts.report": {
         "red reports": lambda h: _report(h, 2),
         "red reports late": lambda h: _report(h, 1),
+    },
+    "attempts.begin_role": {
+        "red's reviewer begins": lambda h: _begin_role(h, 2),
+        "red's reviewer begins late": lambda h: _begin_role(h, 1),
+    },
+    "requests.remember": {
+        "an answer is kept": lambda h: _remember(h, "k1"),
+        "another answer is kept": lambda h: _remember(h, "k2"),
     },
     "plans.recount": {"recount": lambda h: state.recount(h.store, KEY)},
     "plans.move": {},
