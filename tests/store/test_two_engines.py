@@ -298,6 +298,12 @@ def _of(shape: str, steps: int, directory: Path) -> Lab:
     return Lab(directory / f"{shape}-{steps}", *SHAPES[shape](steps))
 
 
+def _analyze(lab: Lab) -> None:
+    """Its own tables only: other tests, at the same server, begin without statistics."""
+    schema = lab.store.address.quoted_schema()
+    lab.store.ask(f"analyze {', '.join(f'{schema}.{name}' for name in engines.TABLES)}".encode())
+
+
 @pytest.mark.proof(share=0)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_claim_reads_as_little_of_ten_thousand_steps(server, tmp_path, monkeypatch, shape):
@@ -306,7 +312,8 @@ def test_a_claim_reads_as_little_of_ten_thousand_steps(server, tmp_path, monkeyp
     counted = Counted(monkeypatch)
     little = counted.claims(labs[SMALL], 1)
     assert counted.claims(labs[LARGE], 1) == little
-    labs[LARGE].store.ask(b"analyze")
+    for lab in labs.values():
+        _analyze(lab)
     little = counted.claims(labs[SMALL], 1)
     assert counted.claims(labs[LARGE], 1) == little
     for lab in labs.values():
