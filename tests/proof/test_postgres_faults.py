@@ -138,7 +138,8 @@ def test_the_workers_show_an_engine_that_gives_up_or_believes(planted):
             server.start()
 
         with pytest.raises(
-            AssertionError, match=r"ConnectionLost|acknowledged|more than once|E0|is held by"
+            AssertionError,
+            match=r"ConnectionLost|acknowledged|more than once|E0|is held by|Superseded",
         ):
             _often(server.url(), [restart] * 6, planted)
 
