@@ -514,3 +514,9 @@ def test_pause_reset_and_resume_take_a_reason(desk, tugcode):
     log = desk.text("log", "work", "--all").out
     assert "resumed by red: key found" in log
     assert "reset by red: too slow" in log
+
+
+def test_a_reset_does_not_promise_to_save_work_that_lies_on_another_machine():
+    said = explanation._reset("till:/w")
+    assert said.endswith("stays on till, and the next command there saves it")
+    assert explanation._reset("/w").endswith("saves its uncommitted work first")
