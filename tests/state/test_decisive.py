@@ -173,10 +173,12 @@ def test_only_what_a_step_needs_can_be_missing(lab):
 
 
 def test_what_has_no_commit_is_not_missing(lab):
-    lab = lab("1", "2 < 1")
+    lab = lab("1", "2 < 1", "3", "3.1 < 1")
     lab.claim("blue")
     lab.complete("step-1", "blue")
     assert lab.claim("red")["missing_commits"] == []
+    # Of a step with a substep, all that both need is looked at.
+    assert lab.claim("green")["missing_commits"] == []
 
 
 @pytest.mark.parametrize(
