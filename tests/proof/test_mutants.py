@@ -11,7 +11,6 @@ import ast
 import inspect
 import json
 import os
-import random
 import subprocess
 import sys
 import tempfile
@@ -40,8 +39,6 @@ KILLERS = (
     *(f"tests/workflow/test_{subject}.py" for subject in WORKFLOW),
     "tests/proof/test_machine.py::test_the_same_histories_every_time",
 )
-#: The share of the mutants of functions that a short round tries on PostgreSQL.
-SOME_FUNCTIONS = 0.1
 #: In the place of a killer.
 NOBODY = "NONE"
 
@@ -120,13 +117,11 @@ def test_whichever_predicate_is_taken_away_a_test_fails(tmp_path, spell):
 @pytest.mark.no_cover
 @pytest.mark.proof(share=1)
 def test_so_it_does_on_postgresql(tmp_path, spell):
-    """Every condition of a statement, and some of the others: Python is the same everywhere."""
-    chance = random.Random(spell.seed)
+    """Every condition of a statement: Python is the same everywhere."""
     job = {
         name: [killer]
         for name, killer in table()["killers"].items()
-        if killer.startswith("tests/state/")
-        and (name.startswith("sql") or spell.seconds or chance.random() < SOME_FUNCTIONS)
+        if killer.startswith("tests/state/") and name.startswith("sql")
     }
     # A name without parameters has those of both engines.
     tests = {killer.partition("[")[0] for (killer,) in job.values()}
