@@ -105,6 +105,7 @@ def _write(path: str, seconds: float) -> int:
         state.claim(store, claims.PLAN, Request("one", max_attempts=10**9), copy=copy)
         state.release(store, claims.PLAN, "step-0", owner="one")
         count += 2
+        # The load itself: so many events a second.
         time.sleep(max(0.0, begun + count / EVENTS_A_SECOND - time.monotonic()))
     store.close()
     print(count)

@@ -70,6 +70,7 @@ class Watchers:
             try:
                 data = os.read(self._source, _SAID.size)
             except BlockingIOError:
+                # Watchers write their own times; this only collects them, at little cost.
                 time.sleep(0.002)
                 continue
             found.append(_SAID.unpack(data)[0])
