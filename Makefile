@@ -14,20 +14,28 @@ QUICK ?=
 include clients/versions.mk
 include bench/peers/versions.mk
 
-.PHONY: help demo test proof check fix docs bench bench-peers report clients clean
+.PHONY: help demo night pictures test proof check fix docs bench bench-peers report clients clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
 
-demo: $(VENV)/runtime ## Show the main job end to end in a throw-away repository.
-	@$(BIN)/python scripts/demo.py $(BIN)/tugcode
+demo: $(VENV)/runtime ## Show the main job end to end in a throw-away repository, kept in .demo for the browser.
+	@$(BIN)/python scripts/demo.py $(BIN)/tugcode .demo
+
+night: $(VENV)/development ## Make a repository after a night of work, keep it in .night, and open its page.
+	@test -e .night/shop || $(BIN)/python scripts/night.py .night/shop
+	@$(BIN)/tugcode -C .night/shop open
+
+pictures: $(VENV)/development ## Take the pictures of docs/use/deck.md anew; needs Chromium.
+	@$(BIN)/python scripts/pictures.py
 
 test: $(VENV)/development ## Run all tests but the proofs.
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not proof" --cov --cov-report=term
 
 proof: $(VENV)/development ## Run the proofs for MINUTES (10; 0: a short round); ONLY=chaos chooses, SEED=1 repeats.
 	@TUG_MINUTES=$(MINUTES) TUG_SEED=$(SEED) \
-	  $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m proof -k "$(ONLY)"
+	  $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m proof -k "$(ONLY)" \
+	  -o faulthandler_timeout=$$((900 + 60 * $(MINUTES))) -o faulthandler_exit_on_timeout=true
 
 check: $(VENV)/development ## Check format, lint and types.
 	@$(BIN)/ruff format --check --cache-dir .cache/ruff .
@@ -41,8 +49,10 @@ fix: $(VENV)/development ## Format, and repair what the linter can.
 
 docs: $(VENV)/development ## Write the generated pages of docs/ and tugplug/, and the types of answers, anew.
 	@$(BIN)/python scripts/answers.py
+	@$(BIN)/python scripts/lists.py
 	@$(BIN)/python scripts/reference.py
 	@$(BIN)/python scripts/plugin.py
+	@TUG_EXCHANGES=missing $(BIN)/python -m pytest --quiet -m proof tests/server/test_exchanges.py
 
 bench: $(VENV)/development $(BENCH)/installed ## Measure an installed, compiled package against its budgets; QUICK=1 for less.
 	@$(BIN)/python bench/run.py $(if $(QUICK),--quick); status=$$?; $(MAKE) --no-print-directory report; exit $$status
@@ -55,12 +65,12 @@ bench-peers: $(VENV)/runtime $(PEERS)/installed ## Measure beside other tools, w
 	@PYTHONPATH=bench $(BIN)/python -m peers --self-test
 	@PYTHONPATH=bench $(BIN)/python -m peers $(if $(QUICK),--quick); status=$$?; $(MAKE) --no-print-directory report; exit $$status
 
-clients: $(VENV)/development $(CLIENTS)/installed ## Try the plugin with the real agent clients; needs npm.
+clients: $(VENV)/development $(CLIENTS)/installed ## Try plugin and MCP server with the real agent clients; needs npm.
 	@$(CLIENTS)/python/bin/python -m pip install --quiet --disable-pip-version-check .
-	@$(BIN)/python -m pytest clients -vv
+	@$(BIN)/python -m pytest -o pythonpath=clients --import-mode=prepend clients -vv
 
 clean: ## Remove everything that was built.
-	rm -rf $(VENV) $(CLIENTS) $(BENCH) $(PEERS) .cache .hypothesis
+	rm -rf $(VENV) $(CLIENTS) $(BENCH) $(PEERS) .cache .hypothesis .night .demo
 
 $(VENV)/runtime: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -92,7 +102,8 @@ $(BENCH)/installed: bench/requirements.txt
 $(CLIENTS)/installed: clients/versions.mk
 	@command -v npm >/dev/null || { echo "The clients come from npm, which is not installed here" >&2; exit 1; }
 	@rm -rf $(CLIENTS) && mkdir $(CLIENTS)
-	@npm install --prefix $(CLIENTS) --silent --no-package-lock --no-audit --no-fund $(CLAUDE_CODE) $(CODEX)
+	@npm install --prefix $(CLIENTS) --silent --no-package-lock --no-audit --no-fund $(CLAUDE_CODE) $(CODEX) $(GEMINI) $(OPENCODE)
+	@npm install --prefix $(CLIENTS)/inspector --silent --no-package-lock --no-audit --no-fund $(INSPECTOR)
 	@# Its install script puts the program in place; npm may be set not to run such scripts.
 	@$(CLIENTS)/node_modules/.bin/claude --version >/dev/null 2>&1 || \
 	  node $(CLIENTS)/node_modules/@anthropic-ai/claude-code/install.cjs

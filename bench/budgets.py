@@ -22,6 +22,28 @@ def verdict(
     return "on target" if keeps(target) else f"in the gate, misses the target of {target:g}"
 
 
+#: What was measured, its value, its gate, and the words for it.
+Row = tuple[str, float, float, str]
+
+
+def judged(what: str, value: float, gate: float, *, at_least: bool = False) -> Row:
+    """Print and return a measured value beside its gate."""
+    said = verdict(value, gate, at_least=at_least)
+    print(f"{what}: {value:.2f}, {said}", flush=True)
+    return what, value, gate, said
+
+
+def concluded(rows: list[Row], *, planted: bool) -> int:
+    """Print what came of all rows. Return 1 if a gate is broken, or a planted fault is missed."""
+    broken = [row for row in rows if "the gate of" in row[3]]
+    if planted:
+        missed = [row[0] for row in rows if row not in broken]
+        print(f"self-test: {len(broken)} planted are caught; not caught: {missed or 'none'}")
+        return int(bool(missed))
+    print(f"\n{len(broken)} budgets broken" if broken else "\nevery budget is kept")
+    return int(bool(broken))
+
+
 class Published(NamedTuple):
     """One row of the table of budgets. `at_least`: more is better."""
 
@@ -81,11 +103,22 @@ PUBLISHED = {
         why="Our own modules and the synced transaction come on top of SQLite; not all of that is "
         "won back by loading SQLite's C module without the package around it.",
     ),
+    "process-served": Published(
+        "claim with the state on a server, over loopback, as a process / `python -c pass`, CPU",
+        *(2.5, 4.0, " x"),
+        why="The client reads the address, connects, sends and reads JSON; the server's work "
+        "is not counted.",
+    ),
     "help-version": Published(
         "`--help`, `--version` / `python -c pass`, CPU, the worse of them",
         *(1.2, 1.6, " x"),
         why="Version asks SQLite and git for theirs: a module and a process that other commands do "
         "without.",
+    ),
+    "confine": Published(
+        "an agent's start when it is confined, beyond a free one, median",
+        *(2, 5, " ms"),
+        why="One rule is added for each directory; measured beside other work.",
     ),
     "growth": Published(
         "a claim at 10,000 steps / at 100 steps, CPU, the worst shape",

@@ -134,7 +134,8 @@ def environment(place: Path) -> dict[str, str]:
     """Return our environment without variables that change start-up or the repository."""
     foreign = ("PYTHON", "GIT_", "TUGCODE_", "VIRTUAL_ENV")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
-    return kept | {"HOME": str(place), "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    settled = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "TUGCODE_TRUST": "1"}
+    return kept | settled | {"HOME": str(place)}
 
 
 def install(venv: Path, env: dict[str, str]) -> Path:

@@ -1,177 +1,132 @@
-"""Measure how fast changes reach many watchers, and how much writes gain from common commits.
+"""Measure how fast changes reach many watchers, what they cost, and what they cost others.
 
     python bench/live.py [--quick] [--rounds N] [--seed N] [--self-test] [--results FILE]
 
-A process writes a hundred events a second; watchers of a server on the same machine note how late
-each event is. Then pairs of claim and completion, each with a commit of its own and 64 operations
-to a commit. Exit status 1 if a budget is broken. `--self-test` reads late, and fails unless that is
-caught.
+A process writes a hundred events a second; watchers of a real `tugcode serve` on the same machine
+note how late each event is. Then one watcher that never reads, and claims beside 50 watchers. Exit
+status 1 if a budget is broken. `--self-test` plants a slow version for each, and fails unless all
+are caught.
 """
 
 import asyncio
+import functools
 import json
-import os
-import resource
 import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import budgets
-import claims
 import harness
+import served
 import shapes
 from harness import Bench
-
-from tugtool import state
-from tugtool.state.claims import Request
-from tugtool.store import open_store
+from served import Served
 
 #: Watchers -> the most milliseconds until 99 of 100 events are there, and the most CPU in percent.
-FAN_OUT = {50: (150.0, 10.0), 500: (500.0, None), 5000: (4000.0, None)}
-#: A watcher's memory at the server.
-MOST_KILOBYTES = 40.0
-#: Pairs a second, 64 operations to a commit / one.
-LEAST_GAIN = 2.0
-EVENTS_A_SECOND = 100
-BATCH = 64
+FAN_OUT: dict[int, tuple[float, float | None]] = {
+    50: (150.0, 10.0),
+    500: (500.0, None),
+    5000: (4000.0, None),
+}
+#: A watcher's memory at the server; with few watchers other memory hides it.
+MOST_KILOBYTES, FEWEST = 40.0, 500
+MOST_UNREAD_MEGABYTES, MOST_BESIDE_UNREAD, MOST_BESIDE = 2.0, 1.25, 1.05
+EVENTS_A_SECOND, UNREAD_EVENTS = 100, 400
+BESIDE = 50
+#: What the self-test plants.
+SLOW_SENDER = "from tugtool.server import topics\ntopics._SHORTEST_REST = 5.0"
+ENDLESS_QUEUE = (
+    "from tugtool.server import watcher\n"
+    "watcher.MOST_WAITING = watcher.WAITING_BYTES = 1 << 40\n"
+    "add = watcher.Watcher.add\n"
+    "watcher.Watcher.add = lambda self, said, *more: add(self, said + ' ' * 9999, *more)"
+)
+HOLDS_LOCK = """
+import threading, time
+from tugtool.server import hub
+from tugtool.workflow.workspace import Workspace
+begin = hub.Hub.__init__
+def planted(self, base, **more):
+    begin(self, base, **more)
+    threading.Thread(target=hold, args=(self, base.repo.root), daemon=True).start()
+def hold(watched, root):
+    store = Workspace(root).store
+    while True:
+        time.sleep(0.005)
+        if watched.watchers:
+            with store.write("bench"):
+                time.sleep(0.02)
+hub.Hub.__init__ = planted
+"""
 FAN_NOTE = (
     f"A process writes {EVENTS_A_SECOND} events a second; each watcher is a stream of server-sent "
     "events to one process on the same machine. Late: from the time of the event, which is before "
-    "its commit, until the watcher has it."
+    "its commit, until the watcher has it. Then one watcher that never reads, and pairs of claim "
+    f"and release on the file beside {BESIDE} watchers and beside none, by turns."
 )
-GROUP_NOTE = (
-    "Claims and completions by the library in one process: each with a commit of its own, and "
-    f"{BATCH} operations to a commit, each under a savepoint (`Store.group`)."
-)
+TOPICS = "events,overview,plan:.tugtool/tugplan-bench.md"
 
 
 def main() -> int:
-    if sys.argv[1:2] == ["serve"]:
-        return _serve(sys.argv[2])
-    if sys.argv[1:2] == ["write"]:
-        return _write(sys.argv[2], float(sys.argv[3]))
+    if sys.argv[1:2] == ["watch"]:
+        return asyncio.run(_watch(int(sys.argv[2]), sys.argv[3], int(sys.argv[4])))
     with harness.bench(__doc__, rounds=3, quick=1) as bench:
-        broken = _fan_out(bench, plant=bench.options.self_test) + _groups(bench)
-        if bench.options.self_test:
-            print(f"self-test: late readers are {'caught' if broken else 'NOT caught'}")
-            return 0 if broken else 1
-    print(f"\n{broken} budgets broken" if broken else "\nevery budget is kept")
-    return 1 if broken else 0
+        plant = bench.options.self_test
+        found = [
+            *_fan_out(bench, plant=plant),
+            *_unread(bench, plant=plant),
+            *_beside(bench, plant=plant),
+        ]
+        columns = ("what", "found", "gate", "verdict")
+        bench.results.table("live", "Watching what happens", FAN_NOTE, columns, found)
+    return budgets.concluded(found, planted=plant)
 
 
 # -- fan-out ---------------------------------------------------------------------------
 
 
-def _serve(path: str) -> int:
-    """Serve the live messages of a repository, without a guard and without limits."""
-    import uvicorn
-
-    from tugtool.server import live
-    from tugtool.server.hub import Hub
-    from tugtool.server.tokens import Caller
-    from tugtool.server.work import Service
-    from tugtool.workflow.workspace import Workspace
-
-    _raise_limit()
-    service = Service(Workspace(path), batch=BATCH)
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "lifespan":
-            service.hub = service.hub or Hub(service.base, most=10**6, most_each=10**6)
-            await live.serve_live(service, Caller("", "viewer"), scope, receive, send)
-
-    how = {"lifespan": "off", "log_level": "critical", "http": "h11", "backlog": 8192}
-    server = uvicorn.Server(uvicorn.Config(app, port=0, **how))  # type: ignore[arg-type]
-
-    async def run() -> None:
-        serving = asyncio.ensure_future(server.serve())
-        while not server.started:
-            await asyncio.sleep(0.01)
-        print(server.servers[0].sockets[0].getsockname()[1], flush=True)
-        await serving
-
-    asyncio.run(run())
-    return 0
-
-
-def _write(path: str, seconds: float) -> int:
-    """Claim and give back steps, so many events a second."""
-    store, copy = open_store(f"sqlite://{path}/.tugtool/state.db"), claims.copy_of(path)
-    begun, count = time.monotonic(), 0
-    while time.monotonic() < begun + seconds:
-        state.claim(store, claims.PLAN, Request("one", max_attempts=10**9), copy=copy)
-        state.release(store, claims.PLAN, "step-0", owner="one")
-        count += 2
-        # The load itself: so many events a second.
-        time.sleep(max(0.0, begun + count / EVENTS_A_SECOND - time.monotonic()))
-    store.close()
-    print(count)
-    return 0
-
-
-def _raise_limit() -> None:
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _fan_out(bench: Bench, *, plant: bool) -> int:
+def _fan_out(bench: Bench, *, plant: bool) -> Iterator[budgets.Row]:
     quick = bench.options.quick or plant
-    _raise_limit()
-    seconds, rows, broken = (3 if quick else 10), [], 0
+    seconds = 3 if quick else 10
     for watchers, (most, most_cpu) in FAN_OUT.items():
-        if quick and watchers > 500:
+        if quick and watchers > 50:
             continue
         path = bench.repository(f"fan-{watchers}", shapes.plan("free", 10))
-        found = _watched(path, watchers, seconds, late=1.0 if plant else 0.0)
-        p99, cpu, kilobytes, lost = found
-        over = [p99 > most, bool(lost), kilobytes > MOST_KILOBYTES * (10 if watchers < 500 else 1)]
-        over.append(most_cpu is not None and cpu > most_cpu)
-        broken += any(over)
-        verdict = budgets.verdict(p99, most)
-        print(
-            f"{watchers} watchers: p99 {p99:.0f} ms, CPU {cpu:.0f} %, {kilobytes:.0f} kB, {verdict}"
-        )
-        rows.append((watchers, round(p99), round(cpu), round(kilobytes), lost, most, verdict))
-    columns = ("watchers", "p99 ms late", "CPU %", "kB each", "lost", "gate", "verdict")
-    bench.results.table("live", "Watching what happens", FAN_NOTE, columns, rows)
-    return broken
+        with Served(path, change=SLOW_SENDER if plant else "") as server:
+            p99, cpu, kilobytes, lost = asyncio.run(_crowd(server, path, watchers, seconds))
+        yield budgets.judged(f"{watchers} watchers, p99 ms late", p99, most)
+        if plant:
+            continue
+        print(f"{watchers} watchers: CPU {cpu:.1f} %, {kilobytes:.0f} kB each, lost {lost:.0f}")
+        yield budgets.judged(f"{watchers} watchers, lost events", lost, 0)
+        if most_cpu is not None:
+            yield budgets.judged(f"{watchers} watchers, CPU %", cpu, most_cpu)
+        if watchers >= FEWEST:
+            yield budgets.judged(f"{watchers} watchers, kB each", kilobytes, MOST_KILOBYTES)
 
 
-def _watched(path: Path, number: int, seconds: float, *, late: float) -> tuple[float, ...]:
+async def _crowd(server: Served, path: Path, number: int, seconds: float) -> tuple[float, ...]:
     """Return milliseconds (99 %), the server's CPU in percent, kilobytes each, and lost events."""
-    words = [sys.executable, os.path.abspath(__file__)]
-    server = subprocess.Popen([*words, "serve", str(path)], stdout=subprocess.PIPE, text=True)
-    try:
-        assert server.stdout is not None
-        port = int(server.stdout.readline())
-        return asyncio.run(
-            _crowd(server.pid, port, number, [*words, "write", str(path)], seconds, late)
-        )
-    finally:
-        server.kill()
-        server.communicate()
-
-
-async def _crowd(
-    pid: int, port: int, number: int, writer: list[str], seconds: float, late: float
-) -> tuple[float, ...]:
     delays: list[float] = []
     counts = [0] * number
-    first = await _joined(port)
-    before = _resident(pid)
-    readers = [first, *[await _joined(port) for _ in range(number - 1)]]
-    each = (_resident(pid) - before) / max(1, number - 1)
+    served.raise_limit()
+    first = await _joined(server)
+    before = server.resident()
+    readers = [first, *[await _joined(server) for _ in range(number - 1)]]
+    each = (server.resident() - before) / max(1, number - 1)
     tasks = [
-        asyncio.ensure_future(_read(r, counts, n, delays, late)) for n, (r, _) in enumerate(readers)
+        asyncio.ensure_future(_read(reader, counts, own, delays))
+        for own, (reader, _) in enumerate(readers)
     ]
-    cpu, begun = _cpu(pid), time.monotonic()
-    process = await asyncio.create_subprocess_exec(*writer, str(seconds), stdout=subprocess.PIPE)
-    said, _ = await process.communicate()
-    spent = (_cpu(pid) - cpu) / (time.monotonic() - begun) * 100
-    total, deadline = int(said), time.monotonic() + 30
+    cpu, begun = server.cpu(), time.monotonic()
+    said = await asyncio.to_thread(server.run, "write", path, seconds, EVENTS_A_SECOND)
+    spent = (server.cpu() - cpu) / (time.monotonic() - begun) * 100
+    total, deadline = json.loads(said)["events"], time.monotonic() + 30
     while min(counts) < total and time.monotonic() < deadline:
         await asyncio.sleep(0.05)
     for task in tasks:
@@ -180,92 +135,143 @@ async def _crowd(
     for _, stream in readers:
         stream.close()
     p99 = statistics.quantiles(delays, n=100)[-1] * 1000
-    return p99, spent, each, sum(total - count for count in counts)
+    return p99, spent, each, float(sum(total - count for count in counts))
 
 
-async def _joined(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _joined(
+    server: Served, topics: str = "events"
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Join, and read until the first ping: from now on every event comes."""
+    return await _join(server.port, server.token, topics)
+
+
+async def _join(
+    port: int, token: str, topics: str
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 22)
-    writer.write(b"GET /?topics=events HTTP/1.1\r\nHost: x\r\n\r\n")
+    writer.write(
+        f"GET /api/v1/live?topics={topics} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+        f"Authorization: Bearer {token}\r\n\r\n".encode()
+    )
     while b'"ping"' not in await reader.readline():
         pass
     return reader, writer
 
 
 async def _read(
-    reader: asyncio.StreamReader, counts: list[int], own: int, delays: list[float], late: float
+    reader: asyncio.StreamReader, counts: list[int], own: int, delays: list[float]
 ) -> None:
     while line := await reader.readline():
         if not line.startswith(b"data: "):
             continue
-        said = json.loads(line[6:])
-        if said["type"] == "events":
-            now = time.time() + late
-            counts[own] += len(said["events"]) + said["collapsed"]
-            delays += [now - _seconds(event["at"]) for event in said["events"]]
+        now = time.time()
+        number, times = _events(line)
+        counts[own] += number
+        delays += [now - at for at in times]
 
 
-def _seconds(at: str) -> float:
-    from datetime import datetime
-
-    return datetime.fromisoformat(at).timestamp()
-
-
-def _stat(pid: int) -> list[str]:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
-
-
-def _cpu(pid: int) -> float:
-    return sum(map(int, _stat(pid)[11:13])) / os.sysconf("SC_CLK_TCK")
+@functools.lru_cache(maxsize=64)
+def _events(line: bytes) -> tuple[int, list[float]]:
+    """The number of events and their times; all watchers get the same line, which is read once."""
+    said = json.loads(line[6:])
+    if said["type"] != "events":
+        return 0, []
+    times = [datetime.fromisoformat(event["at"]).timestamp() for event in said["events"]]
+    return len(times) + said["collapsed"], times
 
 
-def _resident(pid: int) -> float:
-    return int(_stat(pid)[21]) * os.sysconf("SC_PAGE_SIZE") / 1024
+# -- a watcher that never reads --------------------------------------------------------
 
 
-# -- common commits --------------------------------------------------------------------
+def _unread(bench: Bench, *, plant: bool) -> Iterator[budgets.Row]:
+    """How much more memory the server takes for one watcher that never reads than if it did."""
+    seconds, grown = (5 if bench.options.quick or plant else 15), []
+    change = ENDLESS_QUEUE if plant else ""
+    for unread in (0, 1):
+        path = bench.repository(f"unread-{unread}", shapes.plan("free", 60))
+        with Served(path, change=change if unread else "") as server:
+            grown.append(asyncio.run(_growth(server, path, seconds, reads=not unread)))
+    p99 = [each[1] for each in grown]
+    print(f"others beside it: p99 {p99[0]:.0f} and {p99[1]:.0f} ms late")
+    more = (grown[1][0] - grown[0][0]) / 1024
+    yield budgets.judged("a watcher that never reads, MB", more, MOST_UNREAD_MEGABYTES)
+    if not plant:
+        what = "the others beside it, p99 late / beside one that reads"
+        yield budgets.judged(what, p99[1] / p99[0], MOST_BESIDE_UNREAD)
 
 
-def _groups(bench: Bench) -> int:
-    pairs = 100 if bench.options.quick else 600
-    rates: dict[int, list[float]] = {1: [], BATCH: []}
-    for turn in range(bench.options.rounds):
-        for batch, found in rates.items():
-            path = bench.repository(f"group-{turn}-{batch}", shapes.plan("free", pairs))
-            store, copy = (
-                open_store(f"sqlite://{path}/.tugtool/state.db"),
-                claims.copy_of(str(path)),
-            )
-            begun = time.perf_counter()
-            _pairs(store, copy, pairs, batch)
-            found.append(pairs / (time.perf_counter() - begun))
-            store.close()
-    plain, grouped = (statistics.median(found) for found in rates.values())
-    gain = grouped / plain
-    verdict = budgets.verdict(gain, LEAST_GAIN, at_least=True)
-    print(f"pairs a second: {plain:.0f}, in groups {grouped:.0f}: {gain:.2f} x, {verdict}")
-    row = (round(plain), round(grouped), gain, LEAST_GAIN, verdict)
-    columns = ("a commit each", "in groups", "x", "gate", "verdict")
-    bench.results.table("groups", "Commits in common", GROUP_NOTE, columns, [row])
-    return int(gain < LEAST_GAIN)
+async def _growth(
+    server: Served, path: Path, seconds: float, *, reads: bool
+) -> tuple[float, float]:
+    """Return the kilobytes by which the server grew, and how late other watchers were."""
+    delays: list[float] = []
+    counts = [0] * 10
+    others = [await _joined(server) for _ in counts]
+    silent = await _joined(server, TOPICS)
+    if not reads:
+        transport: Any = silent[1].transport
+        transport.pause_reading()
+    before = server.resident()
+    tasks = [
+        asyncio.ensure_future(_read(each, counts, own, delays))
+        for own, (each, _) in enumerate(others)
+    ]
+    tasks += [asyncio.ensure_future(_drop(silent[0]))] if reads else []
+    await asyncio.to_thread(server.run, "write", path, seconds, UNREAD_EVENTS)
+    grown = server.resident() - before
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    for _, writer in (*others, silent):
+        writer.close()
+    return grown, statistics.quantiles(delays, n=100)[-1] * 1000
 
 
-def _pairs(store: Any, copy: Any, pairs: int, batch: int) -> None:
-    """Claim and complete so many steps."""
-    for begin in range(0, pairs, batch // 2 or 1):
-        several = range(begin, min(pairs, begin + (batch // 2 or 1)))
-        if batch == 1:
-            _pair(store, copy, begin)
-            continue
-        with store.group():
-            for number in several:
-                _pair(store, copy, number)
+async def _drop(reader: asyncio.StreamReader) -> None:
+    while await reader.read(1 << 16):
+        pass
 
 
-def _pair(store: Any, copy: Any, number: int) -> None:
-    done = state.claim(store, claims.PLAN, Request(f"w{number}"), copy=copy)
-    by = {"owner": f"w{number}", "copy": copy}
-    state.complete(store, claims.PLAN, done["anchor"], **by, force_reason="measured")
+# -- claims beside watchers ------------------------------------------------------------
+
+
+def _beside(bench: Bench, *, plant: bool) -> Iterator[budgets.Row]:
+    """How much longer a claim and a release take beside watchers, by turns."""
+    turns = 2 if bench.options.quick or plant else 2 * bench.options.rounds
+    seconds = 2 if bench.options.quick or plant else 5
+    path = bench.repository("beside", shapes.plan("free", 60))
+    times: dict[bool, list[float]] = {False: [], True: []}
+    with Served(path, change=HOLDS_LOCK if plant else "") as server:
+        server.run("write", path, 1, EVENTS_A_SECOND)
+        for _ in range(turns):
+            for watched in (False, True):
+                crowd = _watchers(server) if watched else None
+                found = json.loads(server.run("write", path, seconds, EVENTS_A_SECOND))
+                times[watched] += found["wall"]
+                if crowd is not None:
+                    crowd.kill()
+                    crowd.communicate()
+    alone, beside = (statistics.median(times[watched]) for watched in (False, True))
+    print(f"claim and release: {alone * 1000:.2f} ms, beside {BESIDE} watchers {beside * 1000:.2f}")
+    yield budgets.judged(f"claims beside {BESIDE} watchers / none", beside / alone, MOST_BESIDE)
+
+
+def _watchers(server: Served) -> subprocess.Popen[str]:
+    """Start a process with so many watchers; they are there when this returns."""
+    words = [sys.executable, __file__, "watch", str(server.port), server.token, str(BESIDE)]
+    crowd = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    assert crowd.stdout is not None
+    crowd.stdout.readline()
+    return crowd
+
+
+async def _watch(port: int, token: str, number: int) -> int:
+    """Watch until killed."""
+    readers = [await _join(port, token, TOPICS) for _ in range(number)]
+    print("ready", flush=True)
+
+    await asyncio.gather(*(_drop(reader) for reader, _ in readers))
+    return 0
 
 
 if __name__ == "__main__":

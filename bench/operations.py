@@ -63,10 +63,10 @@ class Meter:
         """Time every statement from now on; `twice`: a fault to plant."""
         self.operation, asked = "", SqliteTransaction._ask
 
-        def ask(tx: SqliteTransaction, statement: str, values: Any, take: Any) -> Any:
+        def ask(tx: SqliteTransaction, statement: str, values: Any) -> Any:
             for _ in range(2 if twice and statement == sql.PLAN_TO_CLAIM else 1):
                 begun = time.process_time_ns()
-                found = asked(tx, statement, values, take)
+                found = asked(tx, statement, dict(values))
                 spent = (time.process_time_ns() - begun) / 1000
                 self.statements[self.operation, NAMES.get(statement, "?")].append(spent)
             return found

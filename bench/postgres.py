@@ -32,10 +32,12 @@ CROWD_NOTE = (
 RATE_NOTE = (
     "Pairs of a claim and a completion per second, and jobs per second of procrastinate's own "
     "worker with an empty task: two synced commits each, on the same server, by turns; medians of "
-    "the rounds. Server and workers share the machine's cores. The commits of one plan come one "
-    "after the other, and each waits for the disk; those of twenty plans and of the queue share "
-    "their waits. On a machine that does much else, every hand-over of a plan also waits for a "
-    "processor, so one plan falls behind more than the others."
+    "the rounds. The first two seconds do not count on either side: new connections read the "
+    "catalog and plan their statements. Server and workers share the machine's cores. The commits "
+    "of one plan come one after the other, and each waits for the disk; those of twenty plans wait "
+    "for each other only from the number of their event to the end of the commit, and the queue's "
+    "share their waits. On a machine that does much else, every hand-over of a plan also waits for "
+    "a processor, so one plan falls behind more than the others."
 )
 TRIPS_NOTE = (
     "A process that keeps its connection, as `implement` does; medians. Begin, lock, clock and the "

@@ -34,10 +34,22 @@ BENCHES = (
         "memory",
         "events",
         "live",
+        "serve",
+        "deck",
         "look",
     ),
-    *("operations", "backup", "commit", "implement", "reconcile", "large", "doctor", "hook"),
-    *("parser", "postgres", "watchers", "agents"),
+    *(
+        "operations",
+        "backup",
+        "commit",
+        "implement",
+        "reconcile",
+        "large",
+        "doctor",
+        "hook",
+        "confine",
+    ),
+    *("parser", "postgres", "watchers", "agents", "mcp"),
 )
 
 

@@ -5,6 +5,7 @@ it, so that a client has all of its own work to do.
 """
 
 import os
+import signal
 import socket
 import ssl
 import subprocess
@@ -64,7 +65,8 @@ def _stat(pid: int) -> list[str]:
 
 @contextmanager
 def running() -> Iterator[Server]:
-    """Make a cluster and start it; it is gone at the end."""
+    """Make a cluster and start it; it is gone at the end, also if this process is told to end."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     # A socket's path may have a hundred characters.
     with tempfile.TemporaryDirectory(prefix="tug-pg-", dir="/tmp") as name:
         os.chmod(name, 0o755)

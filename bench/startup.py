@@ -8,9 +8,12 @@ shell; and the parts of a claim. Exit status 1 if a budget is broken. `--self-te
 commands and fails unless they are caught.
 """
 
+import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import claims
@@ -21,6 +24,7 @@ from harness import Bench, Budget, Result, Row
 HERE = Path(__file__).resolve().parent
 WORDS = Budget(1.2, 1.6)
 STATE = Budget(1.85, 1.9)
+SERVED = Budget(2.5, 4.0)
 WORKTREES = Budget(2.2, 2.3)
 #: For people, and rarely: it may read every plan.
 LOOK = Budget(2.5, 3.5)
@@ -61,6 +65,7 @@ def main() -> int:
         broken = harness.judge(results)
         _tell(bench, results)
         broken += _published(bench, results) * (not bench.options.self_test)
+        broken += _served(bench)
         _parts(bench)
     return 1 if broken else 0
 
@@ -194,6 +199,38 @@ def _published(bench: Bench, results: list[Result]) -> int:
     )
 
 
+def _served(bench: Bench) -> int:
+    """Measure a claim whose state a server on this machine has."""
+    number = 2 * bench.options.rounds + 4
+    path = str(bench.repository("served", shapes.plan("free", number)))
+    with _serving(bench, path) as where:
+
+        def claim(n: int) -> list[str]:
+            words = ["state", "claim", "bench", "--json", "-C", path, "--worktree", f"claimer-{n}"]
+            return bench.tugcode(*words)
+
+        name = "tugcode state claim --json, state on a server"
+        rows = [Row(harness.BARE, [bench.python, "-c", "pass"]), Row(name, claim, SERVED)]
+        rounds, seed = bench.options.rounds, bench.options.seed
+        times = harness.measure(rows, rounds, seed, bench.place, bench.environment | where)
+    results = harness.compare(rows, times)
+    print()
+    harness.show(results)
+    return bench.results.figure("process-served", results[1].by_median)
+
+
+@contextmanager
+def _serving(bench: Bench, path: str) -> Iterator[dict[str, str]]:
+    """Serve a repository, with the packages of the tests' environment. Yield the variables."""
+    words = [sys.executable, "-P", "-m", "tugtool", "-C", path, "serve", "--port", "0", "--json"]
+    env = bench.environment | {"PYTHONPATH": str(harness.PROJECT / "src")}
+    with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        url, _, token = json.loads(server.stdout.readline())["data"]["url"].partition("#t=")
+        yield {"TUGCODE_SERVER": url, "TUGCODE_TOKEN": token}
+        server.terminate()
+
+
 def _parts(bench: Bench) -> None:
     """Measure the parts of a claim: the same process with more and more of it."""
     where = str(bench.place / "holders")
@@ -229,7 +266,9 @@ def _parts(bench: Bench) -> None:
 
 def _loaded(bench: Bench, words: list[str]) -> list[str]:
     """Return our modules that a command loads, in order."""
-    argv = [bench.python, "-X", "importtime", *words]
+    # `tugcode` itself is a shell script, which starts this one.
+    launcher = str(bench.binaries / "tugcode-python")
+    argv = [bench.python, "-X", "importtime", launcher, *words[1:]]
     done = subprocess.run(argv, env=bench.environment, capture_output=True, text=True, check=True)
     names = [line.rpartition("|")[2].strip() for line in done.stderr.splitlines()]
     return [name for name in names if name.startswith("tugtool")]

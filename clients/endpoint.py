@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import responses
 import wire
 from player import CONDUCTOR, Cast, Unscripted
 
@@ -69,6 +70,8 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         if path == "/v1/messages":
             self._play(json.loads(body))
+        elif path == "/v1/responses":
+            self._respond(json.loads(body))
         elif path == "/v1/messages/count_tokens":
             self._object(200, {"input_tokens": 1})
         else:
@@ -94,6 +97,13 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self._begin(200, "text/event-stream")
         for piece in wire.stream(answer, number):
+            self.wfile.write(piece)
+
+    def _respond(self, body: dict[str, Any]) -> None:
+        ask = responses.read(body)
+        answer = self.server.answer(ask)
+        self._begin(200, "text/event-stream")
+        for piece in responses.stream(answer, ask, next(self.server.numbers)):
             self.wfile.write(piece)
 
     def _refuse(self) -> None:

@@ -1,10 +1,12 @@
 """`make demo`: the main job in a throw-away repository, as commands a reader could type.
 
-    python scripts/demo.py path/to/tugcode
+    python scripts/demo.py path/to/tugcode [KEEP]
 
 The agents are scripted: they do what they are told here, and cost nothing. All else is real.
+With KEEP, a directory, the repository is there afterwards, for a look in the browser.
 """
 
+import importlib.util
 import os
 import shlex
 import shutil
@@ -109,7 +111,9 @@ class Demo:
     def __init__(self, tugcode: Path, home: Path) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         path = f"{tugcode.resolve().parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-        self.environment = {**kept, **IDENTITY, **UNPAGED, "PATH": path}
+        # What is trusted here is nobody's business afterwards.
+        own = {"PATH": path, "XDG_STATE_HOME": str(home / "state")}
+        self.environment = {**kept, **IDENTITY, **UNPAGED, **own}
         self.home, self.repository = home, home / "bookshelf"
         self.repository.mkdir()
         self.pace = PACE_MILLISECONDS if sys.stdout.isatty() else 0
@@ -154,6 +158,8 @@ def play(demo: Demo) -> None:
     demo.cast()
     demo.run("cat .tugtool/config.toml")
     demo.run("git add .tugtool && git commit --quiet --message 'plan: a bookshelf'")
+    demo.say("Nothing that these files name runs before you say so.")
+    demo.run("tugcode trust --yes")
     demo.say("Is it sound? What can run in parallel, and what must wait?")
     demo.run("tugcode validate bookshelf --level strict")
     demo.run("tugcode plan graph bookshelf")
@@ -206,18 +212,30 @@ def review(demo: Demo) -> None:
     demo.run("tugcode report bookshelf | head -n 3")
 
 
-def main(tugcode: Path) -> None:
-    """Play in a temporary directory and leave nothing behind."""
+def main(tugcode: Path, keep: Path | None = None) -> None:
+    """Play in a temporary directory, and leave nothing behind but what is to be kept."""
     home = Path(tempfile.mkdtemp(prefix="tugtool-demo-"))
     try:
-        play(Demo(tugcode, home))
+        demo = Demo(tugcode, home)
+        play(demo)
+        if keep is not None:
+            shutil.rmtree(keep, ignore_errors=True)
+            shutil.move(demo.repository, keep / demo.repository.name)
     finally:
         shutil.rmtree(home)
-    print("\n# That was the demo; its repository is gone again.")
+    if keep is None:
+        print("\n# That was the demo; its repository is gone again.")
+        return
+    print(
+        f"\n# That was the demo; its repository is kept in {keep}. To see the plan in the browser:"
+    )
+    if importlib.util.find_spec("uvicorn") is None:
+        print(f"$ {tugcode.with_name('pip')} install --editable '.[serve]'")
+    print(f"$ {tugcode} -C {keep / demo.repository.name} open")
 
 
 if __name__ == "__main__":
     try:
-        main(Path(sys.argv[1]))
+        main(*map(Path, sys.argv[1:]))
     except BrokenPipeError:
         os._exit(0)  # the reader has seen enough

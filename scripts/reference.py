@@ -1,4 +1,4 @@
-"""Write the generated pages of docs/: commands, configuration, parts of agents and guard.
+"""Write the generated pages of docs/: commands, configuration, parts of some others.
 
 python scripts/reference.py           write them
 python scripts/reference.py --check   exit status 1 if one is out of date
@@ -13,13 +13,20 @@ import tugtool
 from tugtool.agents import contracts
 from tugtool.agents.guard import rules
 from tugtool.cli import help, parse
-from tugtool.system import agent_config, config
+from tugtool.server import deck, routes
+from tugtool.system import agent_config, config, variables
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 SCHEMAS = Path(tugtool.__file__).parent / "schemas"
-CONTRACTS = "<!-- From here on written by `make docs`; do not edit. -->"
+WRITTEN = "<!-- From here on written by `make docs`; do not edit. -->"
 END = "<!-- Up to here. -->"
 NOTE = "<!-- Written by `make docs`; do not edit. -->\n"
+#: What is said beside the paths of a group.
+OF_AGENTS = ": agents may have printed what they should not have seen"
+OF_STEER = ", `state/review` with a verdict, `state/release` with `force`"
+OF_GIT = (
+    "; `state/verify` needs `serve.run_commands = true` too, because it runs commands of the plan"
+)
 
 
 def commands() -> str:
@@ -131,7 +138,7 @@ def configuration() -> str:
         'command = ["my-reviewer", "--headless"]\ntimeout_seconds = 900\n```\n\n'
         "| key | default | takes | meaning |\n|---|---|---|---|\n" + "\n".join(_agents()) + "\n\n"
         "## Environment\n\n| variable | effect |\n|---|---|\n"
-        + "\n".join(f"| `{name}` | {meaning} |" for name, meaning in config.VARIABLES.items())
+        + "\n".join(f"| `{name}` | {meaning} |" for name, meaning in variables.VARIABLES.items())
         + "\n"
     )
 
@@ -144,12 +151,59 @@ def _agents() -> list[str]:
     ]
 
 
+def _parts(name: str) -> tuple[str, str]:
+    """Return what stands on a page before and after its generated part."""
+    before, rest = (DOCS / name).read_text().split(WRITTEN, 1)
+    return before, rest.split(END, 1)[1]
+
+
+def state() -> str:
+    """Return the page about the state, with a new table of its commands."""
+    before, after = _parts("reference/state.md")
+    rows = ["| command | what it does | such as |", "|---|---|---|"]
+    for path, summary in help.visible("state").items():
+        command = parse.find(path)
+        assert command is not None
+        example = command.examples[0][0].replace("|", "\\|")
+        rows += [f"| [`{help.short(path)}`](commands.md#tugcode-{_slug(path)}) | {summary} |"]
+        rows[-1] += f" `{example}` |"
+    lines = "\n".join(rows)
+    return f"{before}{WRITTEN}\n\n{lines}\n\n{END}{after}"
+
+
+def server() -> str:
+    """Return the page about the server, with a new table of its paths."""
+    before, after = _parts("reference/server.md")
+    rows = ["| group | role | paths below `/api/v1/` |", "|---|---|---|"]
+    own = [path for path in deck.PATHS if not path.startswith(f"{routes.API}transcript/")]
+    printed = [path for path in deck.PATHS if path not in own]
+    groups = (
+        ("look, `GET`", "viewer", _served("look", "viewer"), ""),
+        ("of the page, `GET`", "viewer", [*own, routes.LIVE, f"{routes.API}openapi.json"], ""),
+        ("of agents, `GET`", "operator", [*_served("look", "operator"), *printed], OF_AGENTS),
+        ("hold, `POST`", "worker", _served("hold"), ""),
+        ("steer, `POST`", "operator", _served("steer"), OF_STEER),
+        ("git, `POST`", "operator, and `serve.git = true`", _served("git"), OF_GIT),
+    )
+    for group, role, paths, note in groups:
+        shown = " ".join(f"`{path.removeprefix(routes.API)}`" for path in paths)
+        rows += [f"| {group} | {role} | {shown}{note} |"]
+    lines = "\n".join(rows)
+    return f"{before}{WRITTEN}\n\n{lines}\n\n{END}{after}"
+
+
+def _served(group: str, role: str = "") -> list[str]:
+    """Return the paths of a group, in the order of the commands."""
+    found = [each for each in routes.ROUTES.values() if each.group == group]
+    # `state review` steers with a verdict alone, and `state verify` has a condition of its own.
+    noted = ("state review",) if group == "steer" else routes.RUNS
+    return [each.path for each in found if role in ("", each.role) and each.command not in noted]
+
+
 def agents() -> str:
     """Return the page about agents, with new tables of the contracts."""
-    page = (DOCS / "reference" / "agents.md").read_text()
-    before, rest = page.split(CONTRACTS, 1)
-    after = rest.split(END, 1)[1]
-    parts = [before.rstrip("\n"), "", CONTRACTS]
+    before, after = _parts("reference/agents.md")
+    parts = [before.rstrip("\n"), "", WRITTEN]
     for role in agent_config.ROLES:
         parts += [f"\n### {role}\n"]
         for kind in ("input", "answer"):
@@ -161,10 +215,8 @@ def agents() -> str:
 
 def guard() -> str:
     """Return the page about the guard, with new tables of its rules."""
-    page = (DOCS / "internals" / "guard.md").read_text()
-    before, rest = page.split(CONTRACTS, 1)
-    after = rest.split(END, 1)[1]
-    return f"{before}{CONTRACTS}\n\n{_roles()}\n{_lists()}\n{END}{after}"
+    before, after = _parts("internals/guard.md")
+    return f"{before}{WRITTEN}\n\n{_roles()}\n{_lists()}\n{END}{after}"
 
 
 def _roles() -> str:
@@ -244,6 +296,8 @@ PAGES = {
     "reference/commands.md": commands,
     "reference/configuration.md": configuration,
     "reference/agents.md": agents,
+    "reference/state.md": state,
+    "reference/server.md": server,
     "internals/guard.md": guard,
 }
 

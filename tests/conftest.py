@@ -19,13 +19,18 @@ from support.templates import Template, Templates
 from tugtool.cli.main import main, wants_json
 from tugtool.workflow.doctor import guard, machine
 
-pytest_plugins = [f"support.{name}" for name in ("covering", "leaks", "named_writes", "proving")]
+pytest_plugins = [
+    f"support.{name}" for name in ("covering", "leaks", "named_writes", "proving", "compiled")
+]
 
 #: What only Linux offers: to watch system calls, to have a disk of one's own.
 if sys.platform != "linux":
     collect_ignore = [f"proof/test_{name}.py" for name in ("damage", "disk", "power", "syscalls")]
 
 DATES = {"GIT_AUTHOR_DATE": "2026-01-01T00:00:00Z", "GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z"}
+
+#: For commits that tests make themselves: git would start a second process to look for litter.
+QUICKLY = ("-c", "maintenance.auto=false")
 
 #: Variables that change what git or we do begin so.
 OURS = ("GIT_", "TUGCODE_")
@@ -54,6 +59,7 @@ def _asked_once(problem: Callable[[tuple[str, ...], str], str | None]) -> Callab
 
 
 guard._problem = _asked_once(guard._problem)
+guard._mcp_problem = _asked_once(guard._mcp_problem)
 
 # Memory, if there is enough of it to write files to: few tests are about disks, and they say so.
 MEMORY = "/dev/shm"
@@ -76,17 +82,15 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 2
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """In a worker pytest-cov starts twice, and lets only the second rest where nobody covers."""
-    covering = session.config.pluginmanager.getplugin("_cov")
-    if hasattr(session.config, "workerinput") and covering and covering.cov_controller:
-        covering.cov_controller.cov.stop()
-
-
 def pytest_collection_finish() -> None:
     """What thousands of tests are made of stays anyway: nobody has to look it through again."""
     gc.freeze()
+
+
+#: Tests make their repositories themselves; test_trust.py is about those of others.
+TRUST = {"TUGCODE_TRUST": "1", "XDG_STATE_HOME": f"{os.devnull}/state"}
+# Also for what a whole module shares.
+os.environ.update(TRUST)
 
 
 def _isolate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,6 +99,8 @@ def _isolate(monkeypatch: pytest.MonkeyPatch) -> None:
         if name.startswith(OURS) or name in ("NO_COLOR", "COLUMNS"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", "/nonexistent")
+    for name, value in TRUST.items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
 
@@ -170,7 +176,7 @@ class Repo:
         self.write(files or {"file": "x\n"})
         self.git("add", "--all")
         self.git("commit", "--quiet", "--message=work")
-        return self.git("rev-parse", "HEAD").strip()
+        return head(self.path)
 
     def plan(self, slug: str, text: str) -> Path:
         self.write({f".tugtool/tugplan-{slug}.md": text})
@@ -186,7 +192,7 @@ def git(*arguments: str, cwd: Path) -> str:
     identity = ["-c", "user.name=Tug", "-c", "user.email=tug@example.invalid"]
     identity += ["-c", "protocol.file.allow=always"]
     done = subprocess.run(
-        ["git", *identity, *arguments],
+        ["git", *QUICKLY, *identity, *arguments],
         cwd=cwd,
         env={**os.environ, **DATES},
         capture_output=True,
@@ -194,6 +200,18 @@ def git(*arguments: str, cwd: Path) -> str:
         check=True,
     )
     return done.stdout
+
+
+def head(at: Path) -> str:
+    """The commit that is checked out, out of git's own files, for this is asked very often."""
+    link = at / ".git"
+    place = at / link.read_text().removeprefix("gitdir: ").strip() if link.is_file() else link
+    found = place / "HEAD"
+    if found.exists() and (name := found.read_text().strip()).startswith("ref: "):
+        shared = place / "commondir"
+        found = place / (shared.read_text().strip() if shared.exists() else "") / name[5:]
+    # Where it does not lie open: in packed refs, in a directory inside.
+    return found.read_text().strip() if found.exists() else git("rev-parse", "HEAD", cwd=at).strip()
 
 
 def _with_one_commit(path: Path) -> None:

@@ -106,7 +106,7 @@ def test_an_option_is_not_offered_twice(complete, words, gone):
 
 
 def test_a_command_without_arguments_left_offers_its_options_instead_of_files(complete):
-    options = ["--check", "--claude", "--json", "--directory", "--help"]
+    options = ["--check", "--claude", "--mcp", "--yes", "--json", "--directory", "--help"]
     assert list(complete("init", "")) == options
     assert complete("init", "--", "") == {}
 

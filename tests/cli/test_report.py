@@ -740,13 +740,16 @@ def unescaped(monkeypatch, where: str) -> None:
         monkeypatch.setattr(Canvas, "said", lambda self, text: str(text))
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("where", ["html", "md", "md code", "text"])
 def test_a_missing_escape_is_noticed(story, monkeypatch, where):
     unescaped(monkeypatch, where)
-    caught = 0
-    for word in HOSTILE:
-        try:
-            harmless(story, word)
-        except AssertionError:
-            caught += 1
-    assert caught >= 1
+    assert any(_does_harm(story, word) for word in HOSTILE)
+
+
+def _does_harm(story: dict, word: str) -> bool:
+    try:
+        harmless(story, word)
+    except AssertionError:
+        return True
+    return False

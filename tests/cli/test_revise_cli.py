@@ -332,6 +332,7 @@ sys.exit(main(["state", "init", "work", "--force", *sys.argv[2:]]))
 """
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("each", sampled([6, 1], 1))
 def test_killed_at_any_statement_it_has_happened_or_not_at_all(half, each):
     write(half, draw(*AFTER))

@@ -8,6 +8,7 @@ import os
 import pytest
 
 from support.state import KEY
+from tugtool.workflow.workspace import Workspace
 
 
 def test_a_plan_is_carried_out_from_init_to_done(desk):
@@ -39,7 +40,10 @@ def test_a_plan_is_carried_out_from_init_to_done(desk):
     reopened = desk.text("reopen", "work", "step-1", "--reason", "reverted")
     first, second, last = reopened.out.splitlines()
     assert first == "reopened step-1; the next worker is told the reason"
-    assert second == f"its commit {commit[:12]} stays on its branch, and is merged with it"
+    kept = (
+        "stays on its branch, and is merged with it, unless it conflicts with what is done instead"
+    )
+    assert second == f"its commit {commit[:12]} {kept}"
     assert last == "next: tugcode implement work"
 
 
@@ -112,9 +116,8 @@ USAGE = [
     (("complete", "work", "step-1", "--force=a", "--reason", "b"), "--force needs one reason"),
     (("complete", "work", "step-1", "--reason", "x"), "--reason goes with --force"),
     (("release", "work", "step-1", "--force", "--worktree", "."), "exclude each other"),
-    (("release", "work", "step-1", "--park"), "go together"),
-    (("release", "work", "step-1", "--reason", "x"), "go together"),
-    (("release", "work", "step-1", "--park", "--reason", " "), "go together"),
+    (("release", "work", "step-1", "--park"), "--park needs --reason"),
+    (("release", "work", "step-1", "--park", "--reason", " "), "--park needs --reason"),
     (("reopen", "work", "step-1"), "reopen needs --reason"),
     (("reopen", "work", "step-1", "--reason", " "), "reopen needs --reason"),
     (("artifact", "work", "step-1", "--kind", "note"), "needs --kind and --summary"),
@@ -150,7 +153,10 @@ def test_a_deferral_without_a_reason_warns_in_text_and_in_json(desk):
     assert answer.envelope()["issues"][0]["anchor"] == "step-1"
     said = desk.text("update", "work", "step-1", "--task", 1, "deferred")
     assert said.out == "updated 1 item of step-1\n"
-    assert said.err == "tugcode: W101: step-1 task 1 is deferred without a reason\n"
+    assert said.err == (
+        "tugcode: W101: step-1 task 1 is deferred without a reason\n"
+        "  next: say why with --reason TEXT, or a reason in the entry\n"
+    )
     assert (
         desk.json("update", "work", "step-1", "--task", 0, "deferred", "--reason", "r").codes == []
     )
@@ -404,6 +410,25 @@ def test_when_every_plan_is_done_none_is_meant(desk):
     desk.ok("complete", "work", "step-1")
     assert desk.json("claim").codes == ["E063"]
     assert desk.ok("claim", "work")["reason"] == "all_completed"
+
+
+def test_a_person_is_recorded_for_what_is_decided_in_the_main_worktree(desk):
+    """And the worktree for what is decided in one: an agent may be at work there."""
+    desk = desk("1 t", "2 t", "3 t")
+    for number in (1, 2, 3):
+        desk.ok("claim", "work", "--step", f"step-{number}", "--also")
+    main = desk.repo.path
+    desk.ok("release", "work", "step-1", "--force", "--reason", "it hangs", at=main)
+    desk.ok("reset", "work", "step-2", at=main)
+    desk.ok("pause", "work", at=main)
+    desk.ok("resume", "work")
+    desk.ok("release", "work", "step-3")
+    events = desk.ok("log", "work")["events"]
+    found = {each["step_anchor"] or each["kind"]: each["actor"] for each in events}
+    person = Workspace(str(main)).person()
+    assert {found["step-1"], found["step-2"], found["pause"]} == {person}
+    assert {found["resume"], found["step-3"]} == {str(desk.red)}
+    assert f"released by {person}: it hangs" in desk.text("log", "work").out
 
 
 def test_show_tells_people_what_is_parked_forced_and_paused(repo, tugcode):

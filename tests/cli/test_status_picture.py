@@ -15,6 +15,7 @@ from support.state_walk import NOBODY
 from tugtool import state
 from tugtool.cli.draw import status
 from tugtool.cli.draw.canvas import Canvas
+from tugtool.workflow import needs as workflow_needs
 from tugtool.workflow import overview
 
 ELSEWHERE = "/srv/agents/green"
@@ -103,7 +104,7 @@ def unrecorded(slug: str, total: int, completed: int, *, file: str) -> dict:
     steps = dict.fromkeys(("total", "completed", "held", "ready", "blocked", "parked"), 0)
     items = {"total": total, "completed": completed, "deferred": 0}
     facts = {"recorded": False, "status": None, "paused_at": None, "file": file}
-    facts |= {"merged_commit": None, "commits": 0, "last_run": None}
+    facts |= {"merged_commit": None, "commits": 0, "last_run": None, "changed_outside": 0}
     facts |= {"run_since": None}
     facts["renamed_to"] = None
     lists = {"steps": steps, "items": items, "claims": [], "parked": [], "audit": None}
@@ -124,10 +125,10 @@ def dash(name: str, rounds: int, as_of: str, description: str | None = None) -> 
 
 
 def answer(as_of: str | None, plans: list[dict], *worktrees: dict, archived: int = 0) -> dict:
-    needs = [need for plan in plans for need in overview._needs(plan)]
+    needs = [need for plan in plans for need in workflow_needs.recorded(plan)]
     data = {"root": ROOT, "as_of": as_of, "plans": plans, "worktrees": list(worktrees)}
     data["dashes"] = []
-    return {**data, "needs_you": needs, "archived": archived}
+    return {**data, "needs_you": needs, "archived": archived, "server": None}
 
 
 def busy(directory: Path) -> dict:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tugtool.git import command as git
+from tugtool.git import refs
 
 
 @pytest.fixture
@@ -18,28 +18,28 @@ def test_the_name_is_that_of_the_settings(nobody):
     nobody.git("config", "user.name", "Ada <3 Lovelace")
     nobody.git("config", "user.email", "ada@example.invalid")
     # Git itself takes angle brackets out of a name.
-    assert git.user_name(str(nobody.path)) == "Ada 3 Lovelace"
+    assert refs.user_name(str(nobody.path)) == "Ada 3 Lovelace"
 
 
 def test_the_environment_s_name_comes_first(nobody, monkeypatch):
     nobody.git("config", "user.name", "Ada")
     monkeypatch.setenv("GIT_AUTHOR_NAME", "Grace Hopper")
     monkeypatch.setenv("GIT_AUTHOR_EMAIL", "grace@example.invalid")
-    assert git.user_name(str(nobody.path)) == "Grace Hopper"
+    assert refs.user_name(str(nobody.path)) == "Grace Hopper"
 
 
 def test_an_author_s_name_is_preferred_to_the_user_s(nobody):
     for key, value in {"user.name": "Ada", "author.name": "A. L", "user.email": "a@b"}.items():
         nobody.git("config", key, value)
-    assert git.user_name(str(nobody.path)) == "A. L"
+    assert refs.user_name(str(nobody.path)) == "A. L"
 
 
 def test_without_an_address_the_name_is_still_one(nobody):
     nobody.git("config", "user.name", "Ada")
-    assert git.user_name(str(nobody.path)) == "Ada"
+    assert refs.user_name(str(nobody.path)) == "Ada"
 
 
 def test_nobody_is_nobody(nobody, tmp_path, monkeypatch):
-    assert git.user_name(str(nobody.path)) is None
+    assert refs.user_name(str(nobody.path)) is None
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert git.user_name(str(nobody.path)) is None
+    assert refs.user_name(str(nobody.path)) is None

@@ -10,6 +10,8 @@ from conftest import Repo, git
 from support.proving import sampled
 from support.worktree import IDENTITY, Yard, fsck
 
+pytestmark = pytest.mark.proof(share=0)
+
 STEPS = ("1 t", "2 t", "3 t < 1 2")
 
 #: Each is to change nothing.

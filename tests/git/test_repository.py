@@ -488,3 +488,37 @@ def test_git_in_a_worktree_that_lost_its_git_file_does_not_work_on_the_main_one(
             tugtool_git.discover(str(where))
     assert tool.attempt("status", cwd=str(repo.path / ".tugtree")).status == 0
     assert tugtool_git.discover(str(repo.path / ".tugtree")).root == str(repo.path)
+
+
+#: How the index is written; the last keeps its entries in a second file.
+INDEXES = {
+    "version 2": ("update-index", "--index-version", "2"),
+    "version 4": ("update-index", "--index-version", "4"),
+    "split": ("update-index", "--split-index"),
+}
+
+
+@pytest.mark.parametrize("how", INDEXES)
+def test_submodules_are_found_in_any_index(repo, tmp_path, how):
+    for number in range(30):
+        (repo.path / f"file{number}").write_text("x")
+    repo.git("add", "--all")
+    submodule(repo, tmp_path)
+    repo.git(*INDEXES[how])
+    assert tool.submodules(str(repo.path)) == ["lib"]
+
+
+def test_git_is_not_asked_for_submodules_where_the_index_has_none(repo, no_git):
+    (repo.path / "links").write_text("x")
+    repo.git("add", "--all")
+    no_git()
+    assert tool.submodules(str(repo.path)) == []
+
+
+def test_an_index_that_cannot_be_read_may_have_submodules(repo):
+    file = repo.path / ".git" / "index"
+    file.unlink(missing_ok=True)
+    assert tool.submodules(str(repo.path)) == []
+    file.mkdir()
+    with pytest.raises(GitFailed):
+        tool.submodules(str(repo.path))

@@ -89,9 +89,10 @@ def reopens(play: Play) -> None:
 
 
 #: A step that moves: test_move.py; commits that conflict: test_conflicts.py; a run that cools down:
-#: test_night.py. Here there is one worktree, and one step at a time.
+#: test_night.py; a remote: test_implement_machines.py. Here there is one worktree, and one step at
+#: a time.
 ELSEWHERE = (
-    *("implement.moved", "implement.cooling"),
+    *("implement.moved", "implement.cooling", "implement.shared"),
     *("implement.conflict", "implement.resolved", "implement.joined"),
 )
 POINTS = [p for p in crash.POINTS if p.startswith("implement.") and p not in ELSEWHERE]

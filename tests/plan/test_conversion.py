@@ -272,6 +272,7 @@ def test_tasks_that_are_nested_deep_or_in_a_circle_are_steps_or_substeps():
     assert any("parents" in each and "1, 4" in each for each in made.lost)
 
 
+@pytest.mark.proof(share=0)
 def test_ten_thousand_tasks_in_a_chain_take_no_time_to_speak_of():
     rows = [
         {"number": n, "title": f"T{n}", "body": f"Depends on #{n - 1}", "parent": {"number": n - 1}}

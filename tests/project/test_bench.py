@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "bench"
 PAGE = ROOT / "docs" / "internals" / "performance.md"
 #: Run by others, with words of their own.
-INNER = {"claims", "crowd", "floor", "jobs", "writers"}
+INNER = {"claims", "crowd", "floor", "jobs", "served", "tabs", "writers"}
 #: Not benchmarks: what they share, and what makes the page.
 TOOLS = {"budgets", "harness", "plots", "report", "results", "run", "server", "shapes"}
 NAMES = sorted({path.stem for path in BENCH.glob("*.py")} - INNER - TOOLS)

@@ -12,10 +12,10 @@ import pytest
 import tugtool
 from tugtool import errors
 from tugtool.cli import help, parse
-from tugtool.errors import git, repository, server, state
+from tugtool.errors import git, repository, safety, server, state
 from tugtool.plan import rules
 from tugtool.store import sql
-from tugtool.system import config, crash
+from tugtool.system import config, crash, variables
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -23,7 +23,7 @@ SCHEMAS = Path(tugtool.__file__).parent / "schemas"
 REFERENCE = ROOT / "scripts" / "reference.py"
 
 #: The modules with refusals; each draws its part of the tree.
-HOMES = (errors, repository, state, git, server)
+HOMES = (errors, repository, state, git, server, safety)
 
 CODE = re.compile(r"\b[EWPI]\d{3}\b")
 
@@ -100,11 +100,20 @@ def test_codes_are_unique_and_classes_say_what_is_the_case():
         "W151",
         "W152",
         "W160",
+        "W161",
+        "W162",
         "W165",
         "W166",
+        "W170",
+        "W171",
+        "W172",
+        "W173",
+        "W174",
         "W180",
         "W181",
         "W182",
+        "W185",
+        "W186",
     }
     assert warning_codes().isdisjoint(diagnostic_codes())
     bases = [each for each in errors.TugError.__subclasses__() if not each.code]
@@ -168,7 +177,7 @@ def fields(schema: object):
 
 def test_every_setting_and_variable_is_documented():
     page = (DOCS / "reference" / "configuration.md").read_text()
-    for name in (*config.all_settings(), *config.VARIABLES):
+    for name in (*config.all_settings(), *variables.VARIABLES):
         assert f"| `{name}` |" in page
 
 
@@ -177,7 +186,7 @@ def test_every_variable_that_is_read_is_known():
     source = "".join(path.read_text() for path in package.rglob("*.py"))
     read = set(re.findall(r'(?:os\.environ\.get|config\.variable)\("(\w+)"', source))
     read |= {config.ROLE_VARIABLE, *config.GIT_LOCATION_VARIABLES}
-    assert read == set(config.VARIABLES)
+    assert read == set(variables.VARIABLES)
     # Whoever asks for one names it there.
     asked = re.findall(r"config\.variable\(([^)]*)\)", source)
     assert {word for word in asked if word[0] != '"'} == {"config.ROLE_VARIABLE"}

@@ -51,6 +51,12 @@ def test_a_claim_passes_through_as_many_modules_as_it_may():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.proof(share=0)
+def test_so_does_every_other_flow():
+    done = run(SCRIPTS / "crossings.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_a_module_more_on_the_way_of_a_claim_is_noticed():
     planted = f"""
 import sys

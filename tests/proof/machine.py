@@ -37,9 +37,9 @@ from tugtool.system import process
 OWNERS = ("red", "blue", "green")
 OWNER = st.sampled_from(OWNERS)
 #: Whoever acts: mostly whoever holds the step, sometimes somebody by name.
-WHO = st.sampled_from((*["holder"] * 6, *OWNERS))
+WHO = st.sampled_from((*["holder"] * 9, *OWNERS))
 #: The attempt that is sent along: of the step as it stands, none, or one before or after.
-FENCE = st.sampled_from((*["current"] * 5, "none", "before", "after"))
+FENCE = st.sampled_from((*["current"] * 8, "none", "before", "after"))
 #: Which step or item; the last of them means one that is not meant as a rule.
 AT = st.integers(0, 11)
 TIMES = st.integers(0, 3)
@@ -52,6 +52,10 @@ REQUESTS = st.sampled_from((None, None, "a", "b", "c"))
 FLAGS = ("reopen_changed", "drop_completed", "drop_claimed")
 #: What leaves a trace each time, by its nature.
 LEAVES_A_TRACE = ("artifact", "report", "verify")
+#: What happens first.
+BEGINNINGS = ("finish", "claim", "start", "defer", "park", "retitle")
+#: What a holder says of its step, apart from how far it is.
+WORDS = ("artifact", "report", "verify", "verify", "adopt", "let_go")
 
 
 @st.composite
@@ -83,6 +87,11 @@ def _somebody_works(self: "Machine") -> bool:
     return any(step["owner"] or step["parked"] for step in self.model.steps.values())
 
 
+def _there_is_work(self: "Machine") -> bool:
+    """For what a holder does: see `caller`."""
+    return _somebody_works(self) or bool(self.model.ready())
+
+
 def _something_is_done(self: "Machine") -> bool:
     return any(map(self.model.is_done, self.model.steps))
 
@@ -104,7 +113,7 @@ class Machine(RuleBasedStateMachine):
     @initialize(
         parts=plans(),
         most=st.sampled_from((2, 5, 5)),
-        work=st.lists(st.sampled_from(("finish", "claim", "start", "defer", "park")), max_size=6),
+        work=st.lists(st.sampled_from(BEGINNINGS), max_size=6),
     )
     def begin(self, parts, most, work):
         self.room, self.editor = Room(), Editor(parts)
@@ -132,21 +141,30 @@ class Machine(RuleBasedStateMachine):
 
     def _some_work(self, owner: str, what: str) -> None:
         """So that something is under way from the beginning."""
+        if what == "retitle":
+            self.accept([("retitle", self.turn, 0, 0)], FLAGS)
+            return
         text = self.model.text
-        how = {"lease": 60, "force": False, "pid": 1, "begins": what == "start"}
-        asked = {"owner": owner, "step": None, "text": text, "request": f"first {self.turn}"}
-        got = self.call("claim", **asked, **how)
-        if got["claimed"] and what in ("finish", "defer"):
-            caller = {"anchor": got["anchor"], "owner": owner, "attempt": got["attempt"]}
+        got = self.claim_some(owner, request=f"first {self.turn}", pid=1)
+        if not got or not got["claimed"]:
+            return
+        caller = {"anchor": got["anchor"], "owner": owner, "attempt": got["attempt"]}
+        if what == "start":
+            self.call("start", **caller)
+        elif what in ("finish", "defer"):
             keys = [key for key in self.item_keys(got["anchor"]) if what == "defer"]
             some = [(None, key, "deferred", None) for key in keys]
             self.update(caller, entries=some, rest=True)
             if what == "finish":
                 self.call("complete", **caller, text=text, force=None, commit=None)
-        elif got["claimed"] and what == "park":
-            caller = {"anchor": got["anchor"], "owner": owner, "attempt": got["attempt"]}
+        elif what == "park":
             how = {"force": False, "park": True, "failure": None, "interrupted": False}
             self.call("release", **caller, **how)
+
+    def claim_some(self, owner: str, **how) -> dict | None:
+        """The next step, whichever it is."""
+        given = {"lease": 60, "force": False, "pid": None, "request": None, "begins": False}
+        return self.call("claim", owner=owner, step=None, text=self.model.text, **(given | how))
 
     def _furnish(self) -> None:
         """The product sees the room's boot, container and processes instead of this machine's."""
@@ -280,6 +298,13 @@ class Machine(RuleBasedStateMachine):
         return known[at % len(known)] if known and at < 11 else ("task", at)
 
     def caller(self, who: str, at: int, fence: str) -> dict:
+        """Mostly who holds a step; if nobody does, one is claimed first, perhaps a parked one."""
+        held = any(step["owner"] is not None for step in self.model.steps.values())
+        if who == "holder" and at < 9 and not held:
+            for aside in filter(self.model.is_put_aside, self.model.tops()):
+                if not self.model.ready():
+                    self.call("reset", anchor=aside)
+            self.claim_some(OWNERS[at % len(OWNERS)])
         anchor = self.anchor(at)
         top = self.model.steps[self.model.top_of(anchor)]
         owner = (top["owner"] or top["by"] or "red") if who == "holder" else who
@@ -321,24 +346,24 @@ class Machine(RuleBasedStateMachine):
         how = {"lease": lease, "force": force, "pid": pid, "request": request, "begins": False}
         self.call("claim", owner=who, step=None, text=self.model.text, lost=lost, **how)
 
-    @precondition(_somebody_works)
+    @precondition(_there_is_work)
     @rule(who=WHO, at=AT, fence=FENCE, lost=LOST)
     def start(self, who, at, fence, lost):
         self.call("start", lost=lost, **self.caller(who, at, fence))
 
-    @precondition(_somebody_works)
+    @precondition(_there_is_work)
     @rule(who=WHO, at=AT, fence=FENCE, lease=st.none() | LEASES, lost=LOST)
     def heartbeat(self, who, at, fence, lease, lost):
         self.call("heartbeat", lost=lost, lease=lease, **self.caller(who, at, fence))
 
-    @precondition(_somebody_works)
+    @precondition(_there_is_work)
     @rule(who=WHO, at=AT, fence=FENCE, which=AT, status=STATUS, why=REASON, old=TIMES, lost=LOST)
     def tick(self, who, at, fence, which, status, why, old, lost):
         caller = self.caller(who, at, fence)
         entry = (None, self.item(caller["anchor"], which), status, why)
         self.update(caller, entries=[entry], old=old, lost=lost)
 
-    @precondition(_somebody_works)
+    @precondition(_there_is_work)
     @rule(
         who=WHO,
         at=AT,
@@ -356,12 +381,12 @@ class Machine(RuleBasedStateMachine):
             named.append((step, self.item(step, which), *rest_of_it))
         self.update(caller, entries=named, rest=rest, lost=lost)
 
-    @precondition(_somebody_works)
+    @precondition(_there_is_work)
     @rule(who=WHO, at=AT, fence=FENCE, kind=st.sampled_from((None, "task", "test")), status=STATUS)
     def sweep(self, who, at, fence, kind, status):
         self.update(self.caller(who, at, fence), every=[(kind, status)])
 
-    @precondition(_somebody_works)
+    @precondition(_there_is_work)
     @rule(who=WHO, at=AT, fence=FENCE, lost=LOST)
     def close(self, who, at, fence, lost):
         self.update(self.caller(who, at, fence), rest=True, lost=lost)
@@ -370,9 +395,9 @@ class Machine(RuleBasedStateMachine):
         given = {"entries": [], "every": [], "rest": False, **what}
         self.call("update", lost=lost, text=self.copy(old), **caller, **given)
 
-    @precondition(_somebody_works)
+    @precondition(_there_is_work)
     @rule(
-        what=st.sampled_from(("artifact", "report", "verify", "verify", "adopt", "let_go")),
+        what=st.sampled_from(WORDS),
         who=WHO,
         at=AT,
         fence=st.sampled_from(("current", "current", "current", "before")),
@@ -382,7 +407,29 @@ class Machine(RuleBasedStateMachine):
     )
     def leave_word(self, what, who, at, fence, number, passed, old):
         """A note, what an agent used, what a command proved, or which process stands for it."""
-        caller = self.caller(who, at, fence)
+        self.say(what, self.caller(who, at, fence), number, passed=passed, old=old)
+
+    @precondition(_there_is_work)
+    @rule(
+        deeds=st.lists(st.sampled_from((*WORDS, "start", "heartbeat")), min_size=2, max_size=5),
+        at=st.integers(0, 8),
+        number=st.integers(1, 3),
+    )
+    def toil(self, deeds, at, number):
+        """What somebody does who minds the own step: hardly any of it is refused."""
+        for deed in deeds:
+            caller = self.caller("holder", at, "current")
+            if deed in WORDS:
+                self.say(deed, caller, number, passed=True)
+            else:
+                self.call(deed, **caller, **({"lease": None} if deed == "heartbeat" else {}))
+
+    def say(self, what: str, caller: dict, number: int, *, passed: bool, old: int = 0) -> None:
+        if what == "verify" and number < 3:
+            # Mostly of a part that has something to prove.
+            family = self.model.family(self.model.top_of(caller["anchor"]))
+            proved = [a for a in family if any(k == "checkpoint" for k, _ in self.item_keys(a))]
+            caller |= {"anchor": (*proved, caller["anchor"])[0]}
         checkpoints = sum(kind == "checkpoint" for kind, _ in self.item_keys(caller["anchor"]))
         findings = [(n, passed) for n in range(checkpoints)] or [(number, passed)]
         given = {
@@ -397,7 +444,7 @@ class Machine(RuleBasedStateMachine):
     def item_keys(self, anchor: str) -> list[tuple[str, int]]:
         return list(self.model.steps[anchor]["items"])
 
-    @precondition(_somebody_works)
+    @precondition(_there_is_work)
     @rule(
         who=WHO,
         at=AT,
@@ -411,18 +458,18 @@ class Machine(RuleBasedStateMachine):
         how = {"text": self.copy(old), "force": force, "commit": commit, "lost": lost}
         self.call("complete", **self.caller(who, at, fence), **how)
 
+    @precondition(_now_and_then)
     @rule(who=OWNER, commit=st.sampled_from((None, "c1")), lost=LOST)
     def finish(self, who, commit, lost):
         """A whole step: claim the next, close all of it, complete it."""
         text = self.model.text
-        how = {"lease": 60, "force": False, "pid": None, "request": None, "begins": True}
-        got = self.call("claim", owner=who, step=None, text=text, **how)
+        got = self.claim_some(who, begins=True)
         if got and got["claimed"]:
             mine = {"anchor": got["anchor"], "owner": who, "attempt": got["attempt"], "text": text}
             self.call("update", **mine, entries=[], every=[], rest=True, lost=lost)
             self.call("complete", **mine, force=None, commit=commit, lost=lost)
 
-    @precondition(_somebody_works)
+    @precondition(_there_is_work)
     @rule(
         who=WHO,
         at=AT,
@@ -619,6 +666,9 @@ class Machine(RuleBasedStateMachine):
     @precondition(_now_and_then)
     @rule(edits=EDITS, flags=st.sampled_from((FLAGS, FLAGS, ())), lost=LOST)
     def revise(self, edits, flags, lost):
+        self.accept(edits, flags, lost=lost)
+
+    def accept(self, edits: list[tuple], flags: tuple[str, ...], *, lost: bool = False) -> None:
         """The text is edited, and accepted; if that is refused, the edits are undone."""
         before = list(self.editor.parts)
         for edit in edits:

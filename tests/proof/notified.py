@@ -8,10 +8,12 @@ import ctypes
 import fcntl
 import os
 import platform
+import select
 import socket
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 #: Number on x86_64 and on aarch64 (-1: not there), and the argument that says which file: its
@@ -44,6 +46,19 @@ CALLS: dict[str, tuple[int, int, str, int]] = {
     "fchmodat": (268, 53, "name", 1),
     "link": (86, -1, "name", 0),
     "linkat": (265, 37, "name", 1),
+    "execve": (59, 221, "name", 0),
+    "execveat": (322, 281, "name", 1),
+    "open": (2, -1, "name", 0),
+    "creat": (85, -1, "name", 0),
+    "renameat2": (316, 276, "name", 1),
+    "symlink": (88, -1, "name", 1),
+    "symlinkat": (266, 36, "name", 2),
+    "truncate": (76, 45, "name", 0),
+    "mknod": (133, -1, "name", 0),
+    "mknodat": (259, 33, "name", 1),
+    "connect": (42, 203, "fd", 0),
+    # Its first argument is where the rights lie.
+    "landlock_create_ruleset": (444, 444, "fd", 0),
 }
 #: Where the second name lies.
 _SECOND = {"rename": 1, "link": 1, "renameat": 3, "linkat": 3}
@@ -109,12 +124,64 @@ def received(listener: int) -> Call | None:
     return Call(id, pid, name, _path(pid, CALLS[name], words), tuple(words))
 
 
-def answer(listener: int, call: Call, error: int = 0) -> None:
-    """Let it go on, or fail."""
-    text = struct.pack("QqiI", call.id, 0, -error, 0 if error else 1)
+def answer(listener: int, call: Call, error: int = 0, *, value: int | None = None) -> None:
+    """Let it go on, fail, or return a value that is not the kernel's."""
+    goes_on = not error and value is None
+    text = struct.pack("QqiI", call.id, value or 0, -error, int(goes_on))
     # It may have been killed meanwhile.
     with suppress(OSError):
         fcntl.ioctl(listener, _ANSWER, bytearray(text))
+
+
+def supervise(
+    argv: Sequence[str],
+    names: Iterable[str],
+    decide: Callable[[int, Call], None],
+    *,
+    cwd: Path,
+    given: Path | None = None,
+    out: Path | None = None,
+) -> int:
+    """Run a program to its end, and that of all it starts; `decide` answers each listed call.
+
+    Returns its exit status; `given` is a file with its input, `out` one for what it prints.
+    """
+    nowhere = Path(os.devnull)
+    here, there = socket.socketpair()
+    child = os.fork()
+    if child == 0:
+        _become(argv, names, there, cwd, given or nowhere, out or nowhere)
+    with here, there:
+        there.close()
+        _, (listener, *_), *_ = socket.recv_fds(here, 1, 1)
+        poll = select.poll()
+        poll.register(listener, select.POLLIN | select.POLLHUP)
+        while any(event & select.POLLIN for _, event in poll.poll()):
+            call = received(listener)
+            if call is not None:
+                decide(listener, call)
+        os.close(listener)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _become(
+    argv: Sequence[str],
+    names: Iterable[str],
+    talk: socket.socket,
+    cwd: Path,
+    given: Path,
+    out: Path,
+) -> None:
+    try:
+        os.chdir(cwd)
+        os.dup2(os.open(given, os.O_RDONLY), 0)
+        told = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        for descriptor in (1, 2):
+            os.dup2(told, descriptor)
+        hold(talk, names)
+        os.execvp(argv[0], argv)
+    finally:
+        os._exit(127)
 
 
 def _path(pid: int, row: tuple[int, int, str, int], words: list[int]) -> str:

@@ -53,7 +53,6 @@ def _is_lively(counts: Counter) -> bool:
     return all(counts[what] for what in wanted)
 
 
-@pytest.mark.no_cover
 @pytest.mark.proof(share=6)
 def test_chaos_among_workers_breaks_no_promise(ground, spell):
     total = Counter()
@@ -70,7 +69,6 @@ def test_chaos_among_workers_breaks_no_promise(ground, spell):
     spell.tell(_told(total))
 
 
-@pytest.mark.no_cover
 @pytest.mark.proof(share=3)
 def test_chaos_among_commands_breaks_no_promise(repo, spell):
     commands = Commands(repo)
@@ -83,7 +81,6 @@ def test_chaos_among_commands_breaks_no_promise(repo, spell):
     spell.tell(_told(commands.counts()))
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("fault", FAULTS)
 def test_chaos_finds_a_planted_fault(ground, spell, fault):
     scene, found = Scene(ground / "scene", spell.seed, fault=fault), []
@@ -94,7 +91,6 @@ def test_chaos_finds_a_planted_fault(ground, spell, fault):
     spell.tell(_found(spell, scene.counts(), found))
 
 
-@pytest.mark.no_cover
 def test_chaos_among_commands_finds_that_nobody_is_fenced_off(repo, spell):
     commands, found = Commands(repo, fault="no fence"), []
     while not any("sent as attempt" in each for each in found):

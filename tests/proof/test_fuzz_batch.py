@@ -165,7 +165,6 @@ def claimed(desk):
     record.close()
 
 
-@pytest.mark.no_cover
 @pytest.mark.proof(share=1)
 def test_a_batch_is_done_as_it_says_or_refused_and_changes_nothing(claimed, spell):
     taken = 0

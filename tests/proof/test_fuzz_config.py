@@ -126,10 +126,14 @@ def _right(key: str, value: object) -> bool:
 
 
 SWITCHES = ("implement.verify", "serve.behind_proxy", "serve.git", "serve.run_commands")
+SWITCHES += ("state.plain_http",)
 #: Texts, and their form: an address has no password.
 TEXTS = {
-    "state.url": re.compile(r"$|postgres(ql)?://([^:@/]*@)?[^:@]*$"),
+    "state.url": re.compile(r"$|postgres(ql)?://([^:@/]*@)?[^:@]*$|http(s|\+unix)?://[^@#]*$"),
     "state.repository": re.compile(""),
+    "state.ca_file": re.compile(""),
+    "remote.name": re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*$"),
+    "mcp.role": re.compile("(viewer|worker)$"),
     **{f"serve.{name}": re.compile("") for name in ("host", "unix", "tls_cert", "tls_key")},
 }
 
@@ -146,7 +150,8 @@ def _is_whole(value: object, least: int = 0) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= MOST
 
 
-SECTIONS = ("plan", "state", "log", "implement", "worktree", "merge", "notify", "serve")
+SECTIONS = ("plan", "state", "log", "implement", "worktree", "merge", "notify", "serve", "mcp")
+SECTIONS += ("remote",)
 FROM_ZERO = [
     f"implement.{name}"
     for name in ("budget_tokens", "budget_cost", "patience_seconds", "transcript_bytes")
@@ -197,7 +202,6 @@ def _is_plain(value: object) -> bool:
     return isinstance(value, str | int) and not (isinstance(value, float) and math.isnan(value))
 
 
-@pytest.mark.no_cover
 @pytest.mark.proof(share=1)
 def test_a_setting_is_in_force_as_it_stands_there_or_refused_by_name(tmp_path, spell):
     (tmp_path / ".tugtool").mkdir()

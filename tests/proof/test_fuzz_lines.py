@@ -73,7 +73,6 @@ def differences(one, other) -> object:
     return {key: (one.get(key), other.get(key)) for key in keys}
 
 
-@pytest.mark.no_cover
 @pytest.mark.proof(share=2)
 def test_any_line_is_answered_and_a_refused_one_changes_nothing(
     tmp_path, capsys, monkeypatch, tugcode, spell
@@ -132,7 +131,6 @@ def _ticking(world: World):
     return refused
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_noticed(tmp_path, capsys, monkeypatch, tugcode, fault):
     world = World(tmp_path / "repo", capsys, monkeypatch, tugcode)

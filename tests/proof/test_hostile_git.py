@@ -122,7 +122,6 @@ def through(yard: Yard) -> None:
     yard.run("worktree", "remove", str(tree), "--force", at=yard.root)
 
 
-@pytest.mark.no_cover
 def test_no_program_that_a_setting_names_is_run(yard):
     """All of them at once; whichever runs says its name."""
     program, mark = canary(yard)
@@ -137,7 +136,6 @@ def test_no_program_that_a_setting_names_is_run(yard):
     assert not mark.exists(), mark.read_text()
 
 
-@pytest.mark.no_cover
 def test_a_program_that_is_run_would_be_noticed(yard):
     program, mark = canary(yard)
     yard.repo.git("config", "alias.odd", f"!{program} alias")
@@ -145,7 +143,6 @@ def test_a_program_that_is_run_would_be_noticed(yard):
     assert "alias" in mark.read_text()
 
 
-@pytest.mark.no_cover
 def test_no_name_is_an_option_a_revision_or_a_command(yard):
     before = yard.refs()
     for what, words in LINES.items():
@@ -161,7 +158,6 @@ def test_no_name_is_an_option_a_revision_or_a_command(yard):
             before = yard.refs()
 
 
-@pytest.mark.no_cover
 def test_a_revision_that_is_taken_for_a_branch_is_noticed(yard, monkeypatch):
     monkeypatch.setattr(branches, "_IN_NO_NAME", ())
     yard.repo.git("commit", "--quiet", "--allow-empty", "--message=x")
@@ -169,7 +165,6 @@ def test_a_revision_that_is_taken_for_a_branch_is_noticed(yard, monkeypatch):
         test_no_name_is_an_option_a_revision_or_a_command(yard)
 
 
-@pytest.mark.no_cover
 def test_a_plan_may_have_any_of_these_names(yard):
     """Those that a file can have: the branch and the directory get a name that git takes."""
     for name in ("-x", "a..b", "@{u}", "$(touch pwned)", "a.lock", "x y", "~^:?*["):

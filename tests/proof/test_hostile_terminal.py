@@ -240,7 +240,6 @@ def check(text: str, told: object) -> None:
     assert text.startswith("{") or max(map(len, text.split("\n"))) <= output.UNBOUNDED, told
 
 
-@pytest.mark.no_cover
 def test_text_is_printed_harmlessly_by_every_command(hostile, capfd, monkeypatch):
     done = set()
     for command, words, (status, out, err) in rounds(hostile, capfd, monkeypatch):
@@ -253,7 +252,6 @@ def test_text_is_printed_harmlessly_by_every_command(hostile, capfd, monkeypatch
     assert {command_of(words) for words in lines()} - done <= REFUSED
 
 
-@pytest.mark.no_cover
 def test_colours_are_all_that_is_added_on_a_terminal(hostile, capfd, monkeypatch):
     monkeypatch.setattr(output, "colour", lambda: True)
     coloured = 0
@@ -266,7 +264,6 @@ def test_colours_are_all_that_is_added_on_a_terminal(hostile, capfd, monkeypatch
     assert coloured
 
 
-@pytest.mark.no_cover
 def test_json_is_plain_ascii_of_every_command(hostile, capfd, monkeypatch):
     for command, words, (_, out, err) in rounds(hostile, capfd, monkeypatch, "--json"):
         if command != RAW:
@@ -275,7 +272,6 @@ def test_json_is_plain_ascii_of_every_command(hostile, capfd, monkeypatch):
             check(err, (words, err[:3000]))
 
 
-@pytest.mark.no_cover
 def test_what_goes_wrong_inside_is_told_harmlessly_too(hostile, capfd, monkeypatch):
     monkeypatch.setenv("TUGCODE_DEBUG", "1")
     _, tree = hostile
@@ -296,7 +292,6 @@ FAULTS = {
 }
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_text_that_got_through_is_noticed(hostile, capfd, monkeypatch, fault):
     leaks.replace(monkeypatch, *FAULTS[fault])

@@ -28,7 +28,7 @@ SHELF = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 SUBJECTS = (
     *("decisive", "apart", "claim", "lease", "fencing", "items", "life", "substeps", "holes"),
     *("hosting", "leases", "order", "verify", "reconcile", "report", "review", "archive"),
-    *("copies", "worktrees"),
+    *("copies", "worktrees", "told_later"),
 )
 WORKFLOW = ("intent", "commit", "commit_crash", "reconcile", "merge", "salvage", "verify")
 #: Where killers are looked for, and in which order.
@@ -55,8 +55,8 @@ def trial(
     place.write_text(json.dumps(job))
     path = os.pathsep.join(str(each) for each in (ROOT / "tests", Path(__file__).parent))
     command = [sys.executable, "-m", "pytest", "-p", "mutating", "-p", "no:xdist", "--no-cov"]
-    # On PostgreSQL most tests are proofs.
-    command += ["-m", ""] if engine == "postgres" else []
+    # Many killers are proofs.
+    command += ["-m", ""]
     # Memory, if there is any to write files to: nothing here is about disks.
     with tempfile.TemporaryDirectory(dir=SHELF or tmp_path) as base:
         done = subprocess.run(
@@ -93,7 +93,6 @@ def search(tmp_path: Path, *, missing: bool = False) -> None:
     TABLE.write_text(json.dumps(new, indent=1, ensure_ascii=False) + "\n")
 
 
-@pytest.mark.no_cover
 @pytest.mark.proof(share=1)
 def test_whichever_predicate_is_taken_away_a_test_fails(tmp_path, spell):
     if looked_for := os.environ.get("TUG_MUTANTS"):
@@ -114,7 +113,6 @@ def test_whichever_predicate_is_taken_away_a_test_fails(tmp_path, spell):
     spell.tell(f"{len(job)} mutants killed by {tests} tests, {equivalent} that change nothing")
 
 
-@pytest.mark.no_cover
 @pytest.mark.proof(share=1)
 def test_so_it_does_on_postgresql(tmp_path, spell):
     """Every condition of a statement: Python is the same everywhere."""
@@ -143,7 +141,6 @@ def test_the_table_has_every_mutant_and_no_other():
 
 
 @pytest.mark.proof(share=0)
-@pytest.mark.no_cover
 def test_a_mutant_that_changes_nothing_is_seen_to_survive(tmp_path):
     killer = table()["killers"]["sql.LIVE_STEP: parked_at is null"]
     twice = mutants.SAID_TWICE.name
@@ -155,7 +152,6 @@ def test_a_mutant_that_changes_nothing_is_seen_to_survive(tmp_path):
 
 
 @pytest.mark.proof(share=0)
-@pytest.mark.no_cover
 def test_a_killer_that_fails_without_a_mutant_counts_for_nothing(tmp_path):
     planted = tmp_path / "test_planted.py"
     planted.write_text("def test_wrong():\n    assert False\n")

@@ -14,7 +14,7 @@ from support import postgres_server
 from support.state import markdown
 from tugtool.store.postgres import PostgresStore
 from tugtool.store.postgres.address import Address
-from tugtool.system import agent_config
+from tugtool.system import state_config
 
 pytestmark = pytest.mark.proof(share=0)
 
@@ -293,7 +293,7 @@ def test_a_planted_leak_is_noticed(client, guarded, monkeypatch):
 
 
 def test_so_is_an_address_that_is_shown_whole(client, monkeypatch):
-    monkeypatch.setattr(agent_config, "without_password", lambda url: url)
+    monkeypatch.setattr(state_config, "without_password", lambda url: url)
     client.at(f"postgresql://ada:{PASSWORDS[0]}@127.0.0.1:1/tugtool")
     with pytest.raises(AssertionError, match="|".join(HALVES)):
         client.run("config")

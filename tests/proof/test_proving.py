@@ -65,16 +65,24 @@ def test_random(spell):
     spell.tell(f"{spell.seconds:.3f} seconds")
 """
 
+WITHIN = """
+import os
+
+def test_it(tmp_path_factory):
+    from support import engines
+
+    assert engines.session_root(tmp_path_factory) == tmp_path_factory.getbasetemp()
+    assert "PYTEST_XDIST_WORKER_COUNT" not in os.environ
+"""
+
 
 def _run(tmp_path: Path, *words: str, text: str = PROOF, **env: str) -> str:
     (tmp_path / "test_these.py").write_text(text)
     path = str(Path(__file__).parent.parent)
-    # These tests may themselves run side by side with others.
-    kept = {name: value for name, value in os.environ.items() if "XDIST" not in name}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "support.proving", "-p", "no:cacheprovider", *words],
         cwd=tmp_path,
-        env={**kept, "PYTHONPATH": path, "TUG_MINUTES": "", "TUG_SEED": "", **env},
+        env={**os.environ, "PYTHONPATH": path, "TUG_MINUTES": "", "TUG_SEED": "", **env},
         capture_output=True,
         text=True,
     )
@@ -95,6 +103,13 @@ def test_the_minutes_are_shared_out_among_the_chosen_proofs(tmp_path):
     both = _run(tmp_path, "-n2", "-k", "long or short", TUG_MINUTES="0.00833333")
     assert "; 0.500 seconds, [" in both
     assert "; 0.250 seconds\n    what was tried\n" in both
+
+
+def test_a_session_that_a_worker_started_shares_nothing_with_that_workers_session(tmp_path):
+    env = {"PYTEST_XDIST_WORKER": "gw0", "PYTEST_XDIST_WORKER_COUNT": "4"}
+    assert "1 passed" in _run(tmp_path, text=WITHIN, **env)
+    # Its own workers do share a server.
+    assert "1 failed" in _run(tmp_path, "-n1", text=WITHIN)
 
 
 def test_a_failure_says_its_seed_and_gets_there_again(tmp_path):

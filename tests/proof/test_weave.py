@@ -99,7 +99,6 @@ def _weave_all(loom: Loom, chance: random.Random) -> Iterator[None]:
             yield
 
 
-@pytest.mark.no_cover
 @pytest.mark.proof(share=2)
 def test_what_two_do_at_once_they_could_have_done_one_after_the_other(engine, loom, spell):
     _weave_some(loom, random.Random(spell.seed), 1 if engine == "sqlite" else ON_SERVER)

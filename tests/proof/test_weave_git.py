@@ -64,7 +64,6 @@ def _is_everywhere(field: Field) -> None:
     assert writing_modules() - field.writers == set()
 
 
-@pytest.mark.no_cover
 @pytest.mark.proof(share=4)
 def test_two_commands_at_once_leave_everything_sound(field, spell):
     _is_everywhere(field)

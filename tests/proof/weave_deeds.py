@@ -19,6 +19,7 @@ from tugtool.state import (
     intents,
     plans,
     proofs,
+    publication,
     releases,
     requests,
     reviews,
@@ -234,7 +235,7 @@ def _landed(hand: Hand, commit: str) -> None:
 
 def _begin_commit(hand: Hand, attempt: int) -> bool:
     what = {"owner": "red", "attempt": attempt, "head": "c0"}
-    how = {"detail": lambda now: "begun", "written": lambda: None}
+    how = {"detail": lambda now: (now, "begun"), "written": lambda: None}
     return intents.begin_commit(hand.store, KEY, STEP, **what, **how)
 
 
@@ -287,6 +288,8 @@ def _saved(hand: Hand) -> None:
 
 
 #: Operation -> what it is called here -> how it is done.
+#: A commit of step 1 as the remote has it, or not.
+PUSHED = {"step_anchor": STEP, "commit_hash": "c-1", "branch": "b", "problem": None}
 DEEDS: dict[str, dict[str, Callable[[Hand], object]]] = {
     "claims.claim": {
         "red claims": lambda h: h.claim("red"),
@@ -316,6 +319,15 @@ DEEDS: dict[str, dict[str, Callable[[Hand], object]]] = {
     "checklists.artifact": {
         "red notes": lambda h: h.artifact(STEP),
         "red notes late": lambda h: h.artifact(STEP, attempt=1),
+    },
+    "publication.published": {
+        "red publishes": lambda h: publication.published(h.store, KEY, [PUSHED], actor="red"),
+    },
+    "publication.not_published": {
+        "red cannot publish": lambda h: publication.not_published(h.store, KEY, [PUSHED], "away"),
+    },
+    "publication.lost": {
+        "red's commit is lost": lambda h: publication.lost(h.store, KEY, {STEP: "c-1"}, "away"),
     },
     "completion.complete": {
         "red completes": lambda h: h.complete(STEP, attempt=2, commit="c1"),
@@ -448,6 +460,9 @@ DEEDS: dict[str, dict[str, Callable[[Hand], object]]] = {
     "proofs.landed": {
         "landed": lambda h: _landed(h, "c4"),
         "landed otherwise": lambda h: _landed(h, "c5"),
+    },
+    "proofs.pushed": {
+        "pushed": lambda h: proofs.pushed(h.store, KEY, "c4", branch="main", actor="red"),
     },
     "proofs.end": {"end": lambda h: proofs.end(h.store, KEY, MAIN, gone=["red"])},
 }

@@ -1,15 +1,13 @@
 """No attack succeeds; with any check of the guard taken out, one does."""
 
-import os
-
 import pytest
 
 from support.attacks import ORIGINS, RAW, SCRIPTS, SITES, Target, browse, other_server
-from support.proving import needed
+from support.browser import browser_path
 from tugtool.server import guard
 from tugtool.server.tokens import Tokens
 
-pytestmark = pytest.mark.proof
+pytestmark = pytest.mark.proof(share=0)
 
 #: Check -> an attack that only this check refuses.
 NEEDED = {
@@ -50,12 +48,6 @@ def test_no_attack_over_raw_sockets_succeeds(target):
 @pytest.mark.parametrize("check", [each.__name__ for each in guard.CHECKS])
 def test_with_any_check_taken_out_an_attack_succeeds(target, check):
     assert RAW[NEEDED[check]](target(check))
-
-
-def browser_path() -> str:
-    """A Chromium of this machine."""
-    names = ("chromium", "chromium-browser", "google-chrome")
-    return os.environ.get("TUG_CHROMIUM") or needed(*names)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """docs/reference/server-exchanges.md: one exchange for each path, recorded from a fixed history.
 
-`TUG_EXCHANGES=write` with the proof writes the page anew. Read the difference.
+`TUG_EXCHANGES=write` with the proof writes the page anew, and `missing`, as `make docs` says it,
+only the exchanges of new paths. Read the difference.
 """
 
 import json
@@ -15,14 +16,18 @@ from server.test_routes import _prepared, _words
 from support.server import App, fields, masked
 from support.worktree import IDENTITY
 from tugtool.server import deck, routes
+from tugtool.workflow import transcripts
+from tugtool.workflow.workspace import Workspace
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "server-exchanges.md"
 #: Longer answers are cut.
 MOST = 900
+#: In the names of worktrees and branches.
+DAY = re.compile(r"(?<=small-)20\d{6}\b")
 #: Their answers are about the machine.
 OF_THE_MACHINE = ("version", "doctor", "config")
 HEAD = """\
-<!-- Written by TUG_EXCHANGES=write with tests/server/test_exchanges.py; do not edit. -->
+<!-- Written by `make docs` with tests/server/test_exchanges.py; do not edit. -->
 
 # One exchange for each path
 
@@ -34,6 +39,12 @@ DECK = {
     "whoami": {},
     "plan/text": {"plan": "small"},
     "plan/revisions": {"plan": "small"},
+    "plan/attempts": {"plan": "small"},
+    "events": {"plan": "small", "limit": "2"},
+    "words": {},
+    "since": {"seq": "0"},
+    "transcript/calls": {"plan": "small", "step": "step-1"},
+    "transcript/part": {"plan": "small", "step": "step-1", "attempt": "1", "call": "1"},
     "artifact": {"plan": "small", "id": "1"},
     "git/commit": {"hash": "COMMIT"},
 }
@@ -48,15 +59,24 @@ def test_every_path_has_an_exchange():
     assert sorted(headings) == sorted(every_path())
 
 
+def on_the_page() -> dict[str, str]:
+    """The exchanges that the page has, by their headings."""
+    found = re.split(r"^(?=## )", PAGE.read_text(), flags=re.MULTILINE)[1:]
+    return {each.partition("\n")[0]: f"\n{each.rstrip()}\n" for each in found}
+
+
 def exchange(method: str, path: str, values: dict, got, root: Path) -> str:
     """One exchange as the page has it."""
     # A word that no page of ours has.
     body = masked(got.body.decode(), root).strip().replace("somebody", "anna")
+    body = re.sub(r'"epoch": "[0-9a-f]{32}"', '"epoch": "EPOCH"', body)
+    body = re.sub(r'"file": "\d+"', '"file": "N"', body)
+    body = DAY.sub("YYYYMMDD", body)
     if path.removeprefix(routes.API) in OF_THE_MACHINE:
         body = re.sub(r'"data": .*', '"data": {...}, "issues": [...]}', body)
     if len(body) > MOST:
         body = f"{body[:MOST]}..."
-    said = masked(json.dumps(values), root)
+    said = DAY.sub("YYYYMMDD", masked(json.dumps(values), root))
     lines = [f"{method} {path}"]
     if method == "POST":
         lines += ["Content-Type: application/json", "", said]
@@ -80,6 +100,7 @@ def recorded(repo: Repo, tugcode, method: str, path: str) -> str:
         force = ("--force", "--reason", "x", "--commit", "HEAD")
         tugcode("-C", repo.path, "complete", "small", "step-1", *force)
         values = dict(DECK[name])
+        _keep_transcript(repo)
         if "hash" in values:
             values["hash"] = repo.git("rev-parse", "HEAD").strip()
     else:
@@ -98,14 +119,26 @@ def recorded(repo: Repo, tugcode, method: str, path: str) -> str:
     return exchange(method, path, values, got, repo.path)
 
 
-@pytest.mark.proof
+def _keep_transcript(repo: Repo) -> None:
+    """As an agent leaves it."""
+    there = Workspace(str(repo.path)).repo
+    kept = transcripts.begin(there, ".tugtool/tugplan-small.md", "step-1", 1, "coder", most=4096)
+    kept.write(b"Read the step.\n")
+    kept.close("done")
+
+
+@pytest.mark.proof(share=0)
 def test_the_page_of_exchanges_is_up_to_date(templates, tmp_path, tugcode, monkeypatch):
     for name, value in IDENTITY.items():
         monkeypatch.setenv(name, value)
-    parts = [HEAD]
+    writing = os.environ.get("TUG_EXCHANGES")
+    parts, known = [HEAD], on_the_page() if writing == "missing" else {}
     for number, (method, path) in enumerate(every_path()):
+        if f"## {method} {path}" in known:
+            parts.append(known[f"## {method} {path}"])
+            continue
         repo = Repo.of(templates, tmp_path / str(number) / "repo")
         parts.append(recorded(repo, tugcode, method, path))
-    if os.environ.get("TUG_EXCHANGES") == "write":
+    if writing in ("write", "missing"):
         PAGE.write_text("".join(parts))
     assert PAGE.read_text() == "".join(parts)

@@ -96,13 +96,27 @@ def test_what_a_browser_sends_for_another_site_is_refused(app, site):
     assert app.get("/healthz", headers=link, token=None).status == 403
 
 
-@pytest.mark.parametrize("method", ["OPTIONS", "PUT", "DELETE", "PATCH", "HEAD", "TRACE", "get"])
+@pytest.mark.parametrize("method", ["OPTIONS", "PUT", "DELETE", "PATCH", "TRACE", "get", "head"])
 def test_other_methods_are_refused(app, method):
     assert app.send(method, "version").status == 405
     assert app.send(method, "/").status == 405
 
 
+def test_a_refused_method_is_told_those_of_the_path(app):
+    for path, allowed in [
+        ("version", b"GET, HEAD"),
+        ("state/claim", b"POST"),
+        ("state/review", b"GET, POST, HEAD"),
+        ("openapi.json", b"GET, HEAD"),
+        ("live", b"GET"),
+        ("/mcp", b"POST"),
+    ]:
+        assert app.send("PUT", path).headers["allow"] == allowed.decode()
+
+
 def test_a_path_takes_only_its_own_method(app):
+    assert app.send("HEAD", "state/claim").status == 405
+    assert app.send("HEAD", "live").status == 405
     assert app.get("state/claim").status == 405
     assert app.post("version").status == 405
     assert app.post("/healthz").status == 405
@@ -233,7 +247,7 @@ def test_a_web_socket_passes_the_same_checks(app):
 def test_only_a_trusted_proxy_names_the_sender(app):
     def address(*proxies: str, sent: str, peer: str = "127.0.0.1") -> str:
         terms = app.guard.terms._replace(trusted_proxies=frozenset(proxies))
-        front = guard.Guard(app.guard.app, terms, app.tokens)
+        front = guard.Guard(app.guard.app, terms, app.tokens, ())
         headers = [(b"x-forwarded-for", sent.encode())]
         scope = {"type": "http", "method": "GET", "path": "/", "headers": headers}
         return guard.Visit({**scope, "server": ("x", 1), "client": (peer, 2)}, front).address

@@ -15,6 +15,7 @@ from tugtool.server.hub import Hub, collapsed
 from tugtool.server.tokens import Caller
 from tugtool.server.watcher import MOST_WAITING, SLOW
 from tugtool.store import open_store
+from tugtool.system import clock
 from tugtool.workflow.workspace import Workspace
 
 PLAN = f"plan:{KEY}"
@@ -40,12 +41,13 @@ def until(connection, mirror: Mirror, done) -> None:
 
 def test_a_watcher_has_what_show_has_and_goes_on_where_it_stopped(there):
     desk, server = there
-    mirror = Mirror(PLAN, "events", "overview", "review")
+    mirror = Mirror(PLAN, "plan:work", "events", "overview", "review")
     with joined(server, mirror) as connection:
         assert connection.subprotocol == "tug.v1"
         until(connection, mirror, lambda: mirror.since is not None)
         assert mirror.kinds[0] == "hello"
-        assert steady(mirror.topics[PLAN]) == steady(desk.ok("show", "work"))
+        shown = steady(desk.ok("show", "work"))
+        assert steady(mirror.topics[PLAN]) == steady(mirror.topics["plan:work"]) == shown
         desk.ok("claim", "work")
         until(connection, mirror, lambda: mirror.topics[PLAN]["steps"][0]["claimed_by"])
     desk.ok("update", "work", "step-1", "--all", "completed")
@@ -75,6 +77,11 @@ def test_topics_come_and_go_and_what_is_not_there_is_refused(there):
                 said = json.loads(connection.recv())
             assert (said["type"], said["topic"]) == ("refused", topic)
         connection.send("no JSON")
+        said = json.loads(connection.recv())
+        while said["type"] == "ping":
+            said = json.loads(connection.recv())
+        assert (said["type"], said["code"]) == ("refused", "E070")
+        assert '{"type": "watch", "topics": ["overview"]}' in said["message"]
         connection.send(json.dumps({"type": "watch", "topics": [f"events:{KEY}", PLAN]}))
         until(connection, mirror, lambda: PLAN in mirror.topics)
         connection.send(json.dumps({"type": "unwatch", "topics": [PLAN]}))
@@ -129,6 +136,72 @@ def test_a_watcher_that_does_not_read_is_reset_and_then_left(desk):
     told, ends = asyncio.run(slow())
     assert json.loads(told[0]) == {"type": "reset", "topic": "events", "reason": "slow"}
     assert ends == SLOW
+
+
+def test_a_topic_that_nobody_watched_for_a_minute_begins_anew(desk, monkeypatch):
+    space = Workspace(str(desk("1 t").repo.path))
+    passed, ticks = [0.0], clock.ticks
+    monkeypatch.setattr(clock, "ticks", lambda: ticks() + passed[0])
+
+    async def seen(hub: Hub) -> list[str]:
+        mirror = Mirror("overview", "review", PLAN)
+        watcher = await hub.join(Caller("", "viewer"), mirror.asked, None)
+        while mirror.topics.keys() != {*mirror.asked}:
+            mirror.take((await watcher.next())[-1])
+        hub.leave(watcher)
+        return mirror.kinds
+
+    async def come_and_go() -> list[list[str]]:
+        hub = Hub(space)
+        told = [await asyncio.wait_for(seen(hub), 60)]
+        passed[0] += 62
+        told.append(await asyncio.wait_for(seen(hub), 60))
+        hub.end()
+        return told
+
+    first, second = asyncio.run(come_and_go())
+    assert first == second == ["hello", "snapshot", "snapshot", "snapshot"]
+
+
+def test_a_message_goes_out_at_once_only_if_none_waits_before_it(desk):
+    space = Workspace(str(desk("1 t").repo.path))
+
+    async def watched() -> list[str]:
+        hub, told, takes = Hub(space), [], [False]
+        watcher = await hub.join(Caller("", "viewer"), ["events"], None)
+
+        async def pump() -> None:
+            while found := await watcher.next():
+                told.extend(found)
+
+        def send_now(said: str) -> bool:
+            told.extend([f"at once {said}"] * takes[0])
+            return takes[0]
+
+        watcher.send_now = send_now
+        task = asyncio.ensure_future(pump())
+        while not told or '"ping"' not in told[-1]:
+            await asyncio.sleep(0)
+        told.clear()
+        # The connection does not take the first; so the second waits behind it.
+        watcher.push("1")
+        takes[0] = True
+        watcher.push("2")
+        watcher.push("of an old version", "events", -1)
+        while told != ["1", "2"]:
+            await asyncio.sleep(0)
+        watcher.push("3")
+        watcher.push("of an old version", "events", -1)
+        watcher.end(1000, "so")
+        watcher.push("4")
+        await task
+        hub.leave(watcher)
+        hub.end()
+        return told
+
+    *told, bye, last = asyncio.run(watched())
+    assert told == ["1", "2", "at once 3"]
+    assert (json.loads(bye)["type"], last) == ("bye", "4")
 
 
 def test_many_events_are_collapsed_to_what_matters():

@@ -2,15 +2,17 @@
 
 import json
 import os
+import re
 import signal
 import socket
+import ssl
 import stat
 import subprocess
 import sys
 
 import pytest
 
-from support.server import Process, parsed, received
+from support.server import Process, certificate, parsed, received
 from tugtool.server.tokens import Tokens
 from tugtool.system import files
 
@@ -59,21 +61,112 @@ def test_a_killed_server_leaves_nothing_in_the_way(desk, tugcode):
         assert (second.status, second.codes) == (1, ["E107"])
         hint = second.envelope()["issues"][0]["hint"]
         url = f"http://127.0.0.1:{server.port}/"
-        assert hint == f"use {url}, or stop it first: kill {server.running.pid}"
+        assert "tugcode serve token add ME --role operator" in hint
+        assert f"{url}#t=TOKEN; or stop it first: kill {server.running.pid}" in hint
         server.running.send_signal(signal.SIGKILL)
         server.end()
     with Process(root, "--unix", "auto") as server:
         assert server.request("GET", "/api/v1/version").status == 200
 
 
-def test_a_socket_of_the_caller_is_taken(desk):
+def test_a_socket_of_the_caller_is_taken(desk, tugcode):
     root = desk("1 t").repo.path
     with socket.create_server(("127.0.0.1", 0)) as made:
         os.set_inheritable(made.fileno(), True)
         number = made.fileno()
+        refused = tugcode("-C", root, "serve", "--fd", number, "--json")
+        assert (refused.status, refused.codes) == (1, ["E108"])
+        token = Tokens(str(root / ".git" / "tugtool")).add("anna", "viewer")[0]
         with Process(root, "--fd", str(number), pass_fds=[number]) as server:
-            assert server.port == made.getsockname()[1]
-            assert server.request("GET", "/healthz", headers={"Authorization": None}).status == 200
+            # What whoever starts it does with its output is not known: there is no token in it.
+            assert (server.port, server.token) == (made.getsockname()[1], "")
+            own = {"Authorization": f"Bearer {token}"}
+            assert server.request("GET", "/api/v1/whoami", headers=own).data["name"] == "anna"
+
+
+def test_a_socket_of_the_caller_is_judged_by_its_own_address(desk, tugcode):
+    root = desk("1 t").repo.path
+    with socket.create_server(("0.0.0.0", 0)) as made:
+        refused = tugcode("-C", root, "serve", "--fd", made.fileno(), "--json")
+    assert (refused.status, refused.codes) == (1, ["E108"])
+    assert "others can reach 0.0.0.0, and neither" in refused.envelope()["issues"][0]["message"]
+
+
+def over_tls(server: Process, cert, *lines: str, path: str = "/api/v1/whoami"):
+    """One request over TLS, by a client that checks the certificate."""
+    context = ssl.create_default_context(cafile=cert)
+    with context.wrap_socket(server.connect(), server_hostname="tug.example") as made:
+        head = [f"GET {path} HTTP/1.1", *lines, "Connection: close", "", ""]
+        made.sendall("\r\n".join(head).encode())
+        return parsed(received(made))
+
+
+def test_other_machines_are_served_over_tls_of_our_own(desk):
+    root = desk("1 t").repo.path
+    cert, _ = certificate(root, "tug.example")
+    own = ['host = "127.0.0.2"', 'hosts = ["tug.example"]']
+    config(root, *own, 'tls_cert = "cert.pem"', 'tls_key = "key.pem"')
+    (root / ".git" / "tugtool").mkdir(exist_ok=True)
+    token, _ = Tokens(str(root / ".git" / "tugtool")).add("anna", "operator")
+    with Process(root) as server:
+        # The token of a start is for this machine alone.
+        assert (server.url, server.token) == (f"https://127.0.0.2:{server.port}/", "")
+        host, own = "Host: tug.example", f"Authorization: Bearer {token}"
+        assert over_tls(server, cert, host, own).data["name"] == "anna"
+        page = "Origin: https://tug.example"
+        assert over_tls(server, cert, host, own, page).status == 200
+        assert over_tls(server, cert, host, own, page.replace("https", "http")).status == 403
+        assert over_tls(server, cert, host).status == 401
+        assert over_tls(server, cert, "Host: evil.example", own).status == 421
+        assert b"HTTP/1.1 200" not in server.raw(b"GET / HTTP/1.1\r\nHost: tug.example\r\n\r\n")
+
+
+def test_a_certificate_that_cannot_be_used_is_told(desk, tugcode):
+    root = desk("1 t").repo.path
+    config(root, 'tls_cert = "none.pem"', 'tls_key = "key.pem"')
+    got = tugcode("-C", root, "serve", "--json")
+    assert got.status == 2
+    assert "none.pem" in got.envelope()["issues"][0]["message"]
+
+
+def test_the_browser_is_led_to_the_page_without_a_token_on_a_command_line(desk, monkeypatch):
+    root = desk("1 t").repo.path
+    browser, pipe = root / "browser", root / "pipe"
+    os.mkfifo(pipe)
+    browser.write_text(f'#!/bin/sh\necho "$*" >{pipe}\n')
+    browser.chmod(0o755)
+    monkeypatch.setenv("BROWSER", str(browser))
+    page = root / ".git" / "tugtool" / "open.html"
+    with Process(root, "--open") as server:
+        assert pipe.read_text() == f"file://{page}\n"
+        assert stat.S_IMODE(page.stat().st_mode) == 0o600
+        (leads_to,) = re.findall(r'http-equiv="refresh" content="0;url=(.*)"', page.read_text())
+        assert leads_to == f"{server.url}#t={server.token}"
+    assert not page.exists()
+
+
+def test_a_hangup_signal_reads_the_tokens_again_and_nothing_stops(desk):
+    root = desk("1 t").repo.path
+    with Process(root) as server:
+        token, _ = Tokens(str(root / ".git" / "tugtool")).add("anna", "viewer")
+        server.running.send_signal(signal.SIGHUP)
+        own = {"Authorization": f"Bearer {token}"}
+        assert server.request("GET", "/api/v1/whoami", headers=own).data["name"] == "anna"
+        assert server.running.poll() is None
+
+
+def test_status_and_doctor_name_the_server_that_runs(desk, tugcode):
+    root = desk("1 t").repo.path
+    with Process(root) as server:
+        shown = tugcode("-C", root, "status", "--json").data["server"]
+        assert (shown["url"], shown["pid"]) == (server.url, server.running.pid)
+        assert f"served at {server.url}" in tugcode("-C", root, "status").out
+        said = f"tugcode serve runs at {server.url} (process {server.running.pid})"
+        assert said in tugcode("-C", root, "doctor", "--json").out
+        # One that was killed does not run, whatever its note says.
+        server.running.send_signal(signal.SIGKILL)
+        server.end()
+        assert tugcode("-C", root, "status", "--json").data["server"] is None
 
 
 def test_other_machines_are_served_only_with_protection(desk, tugcode):
@@ -81,6 +174,7 @@ def test_other_machines_are_served_only_with_protection(desk, tugcode):
     for lines, said in (
         (['host = "0.0.0.0"'], "neither serve.tls_cert nor"),
         (['host = "0.0.0.0"', "behind_proxy = true"], "there is no token"),
+        (["behind_proxy = true"], "there is no token"),
     ):
         config(root, *lines)
         got = tugcode("-C", root, "serve", "--json")
@@ -135,7 +229,7 @@ def test_tokens_are_shown_once_and_kept_as_hashes(desk, tugcode):
     assert again["hint"] == "tugcode serve token revoke anna"
     assert tugcode("-C", root, "serve", "token", "revoke", "anna").out == "revoked anna\n"
     gone = tugcode("-C", root, "serve", "token", "revoke", "anna")
-    assert (gone.status, gone.out) == (1, "there is no token anna\n")
+    assert (gone.status, gone.out) == (1, "there is no token anna: tugcode serve token list\n")
     assert tugcode("-C", root, "serve", "token", "list").out == "there is no token\n"
 
 
@@ -176,7 +270,7 @@ def test_without_the_extra_the_command_that_installs_it_is_named(desk):
     )
     (issue,) = json.loads(done.stdout)["issues"]
     assert (done.returncode, issue["code"]) == (1, "E112")
-    assert issue["hint"] == "pip install 'tugtool[serve]'"
+    assert "pip install '.[serve]'" in issue["hint"]
 
 
 def test_no_other_command_loads_the_server():
@@ -188,5 +282,9 @@ def test_no_other_command_loads_the_server():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = done.stdout.split()
     assert "tugtool.cli.serve" in loaded
-    names = {name.partition(".")[0] for name in loaded} | set(loaded)
-    assert names.isdisjoint(("starlette", "uvicorn", "websockets", "asyncio", "tugtool.server"))
+    tops = {name.partition(".")[0] for name in loaded}
+    assert tops.isdisjoint(("starlette", "uvicorn", "websockets", "asyncio"))
+    # `tugcode mcp` loads what it shares with the server, which is a part of that room.
+    of_server = [name for name in loaded if name.startswith("tugtool.server.")]
+    assert [name for name in of_server if not name.startswith("tugtool.server.mcp")] == []
+    assert "tugtool.server.mcp.http" not in of_server

@@ -11,10 +11,11 @@ import pytest
 
 from support.proving import needed
 from support.server import Process, parsed, received
+from support.server import certificate as made_certificate
 from tugtool.server.tokens import Tokens
 from tugtool.system import clock
 
-pytestmark = pytest.mark.proof
+pytestmark = pytest.mark.proof(share=0)
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "server.md"
 
@@ -32,17 +33,7 @@ def free_port() -> int:
 @pytest.fixture
 def certificate(tmp_path):
     """A certificate for tug.example; its file and its key's."""
-    files = tmp_path / "cert.pem", tmp_path / "key.pem"
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
-            *("-subj", "/CN=tug.example", "-addext", "subjectAltName=DNS:tug.example"),
-            *("-out", files[0], "-keyout", files[1]),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    return files
+    return made_certificate(tmp_path, "tug.example")
 
 
 def ask(port: int, cert: Path, *lines: str, method: str = "GET", path: str = "/api/v1/whoami"):

@@ -7,15 +7,21 @@ import pytest
 from project.test_startup import BEFORE, HELD, MADE, PLAN, RUNS
 from support.proving import sampled
 from support.server import App, fields, masked
+from support.state import KEY
 from support.worktree import IDENTITY
+from tugtool import state
 from tugtool.cli.parse import FAMILIES, find
+from tugtool.errors import TugError
 from tugtool.server import routes
+from tugtool.workflow.workspace import Workspace
 
 
 def test_every_command_is_in_exactly_one_group():
     groups = [*routes.LOOK, *routes.HOLD, *routes.STEER, *routes.GIT, *routes.NEVER]
     # `state review` looks, and with a verdict steers.
     assert sorted(groups) == sorted([*FAMILIES, "state review"])
+    assert set(routes._REASONS) <= set(routes.NEVER)
+    assert set(routes.OPERATORS_LOOK) <= set(routes.LOOK)
 
 
 def test_the_options_that_are_not_served_exist():
@@ -85,6 +91,44 @@ def served_once(tmp_path_factory, templates):
     app = App(Repo.of(templates, tmp_path_factory.mktemp("served") / "repo").path)
     yield app
     app.close()
+
+
+OPENAPI = "GET /api/v1/openapi.json"
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "said", "hint"),
+    [
+        (("GET", "whoami", "plan=x"), 422, 'there is no field "plan"', OPENAPI),
+        (("GET", "artifact", "plan=work"), 400, "it needs id", OPENAPI),
+        (("GET", "git/commit", ""), 400, "it needs hash", OPENAPI),
+        (("GET", "nonsense", ""), 404, "there is no such path", OPENAPI),
+        (("DELETE", "state/show", ""), 405, "/api/v1/state/show takes GET, not DELETE", OPENAPI),
+        (("POST", "commit", ""), 404, "the setting serve.git is off", "serve.git = true there"),
+        (("POST", "state/verify", ""), 404, "serve.git is off", "serve.run_commands = true"),
+    ],
+)
+def test_a_refused_request_is_told_what_comes_next(served_once, how, status, said, hint):
+    method, path, query = how
+    body = b"{}" if method == "POST" else b""
+    got = served_once.send(method, path, query=query, body=body)
+    (issue,) = got.envelope["issues"]
+    assert (got.status, got.envelope["command"]) == (status, path.replace("/", " "))
+    assert said in issue["message"]
+    assert hint in issue["hint"]
+    assert got.headers.get("allow") == ("GET, HEAD" if status == 405 else None)
+
+
+def test_a_body_that_is_too_deep_or_no_json_is_refused_in_plain_words(served_once):
+    deep = served_once.post("state/claim", b'{"plan": ' + b"[" * 200_000)
+    assert (deep.status, deep.code) == (413, "E103")
+    assert "recursion" not in deep.body.decode()
+    wrong = served_once.post("state/claim", b"no")
+    assert (wrong.status, wrong.envelope["issues"][0]["hint"]) == (400, OPENAPI)
+
+
+def test_an_export_says_how_it_ended(served):
+    assert served().get("state/export").headers["tug-exit-status"] == "0"
 
 
 def test_fields_are_the_options_by_their_long_names(served):
@@ -197,6 +241,29 @@ def test_a_write_is_refused_if_the_step_has_changed_since_it_was_shown(served):
     assert app.post("state/reset", body, headers={"if-seq": "new"}).status == 400
 
 
+def test_no_other_process_writes_between_the_comparison_and_the_write(served, monkeypatch):
+    from tugtool.server import work
+
+    app = served()
+    shown = app.get("state/log").data["events"][-1]["seq"]
+    other = Workspace(str(app.root)).open_store(busy_seconds=0.05)
+    log, told = state.log, []
+
+    def meanwhile(*words, **options):
+        found = log(*words, **options)
+        try:
+            state.pause(other, KEY, reason="meanwhile")
+        except TugError as error:
+            told.append(error.code)
+        return found
+
+    monkeypatch.setattr(work.state, "log", meanwhile, raising=False)
+    body = {"plan": "work", "step": "step-3"}
+    assert app.post("state/claim", body, headers={"if-seq": str(shown)}).status == 200
+    assert told == ["E047"]
+    other.close()
+
+
 def test_a_worker_acts_under_the_name_of_its_token(served):
     app = served()
     token, _ = app.tokens.add("builder", "worker")
@@ -241,8 +308,10 @@ def test_a_token_for_one_plan_sees_no_other(served):
 def test_the_diff_of_a_commit_is_shown_only_if_the_record_names_it(served):
     app = served()
     commit = app.desk.commit
-    for hash in (commit, "HEAD", "main", "--output=x", ""):
-        assert app.get("git/commit", {"hash": hash}).code == "E066"
+    for hash in (commit, "HEAD", "main", "--output=x"):
+        refused = app.get("git/commit", {"hash": hash})
+        assert (refused.code, refused.envelope["issues"][-1]["hint"]) == ("E066", "tugcode log")
+    assert app.get("git/commit", {"hash": ""}).code == "E070"
     body = {"plan": "work", "step": "step-3", "force": "x", "commit": commit}
     app.post("state/claim", {"plan": "work", "step": "step-3"})
     assert app.post("state/complete", body).status == 200
@@ -259,7 +328,7 @@ def test_a_claim_waits_without_keeping_the_writer(served):
     assert (got.data["claimed"], got.data["reason"]) == (False, "no_ready_steps")
 
 
-@pytest.mark.proof
+@pytest.mark.proof(share=0)
 def test_the_description_of_the_api_is_valid():
     from openapi_spec_validator import validate
 
@@ -336,3 +405,20 @@ def test_a_request_that_changed_nothing_is_judged_anew(served):
     app.post("state/release", {"plan": "work", "step": "step-1", "worktree": "blue"})
     assert app.post("state/claim", body, headers=key).data["claimed"] is True
     assert app.post("state/claim", body, headers=key).headers["tug-replayed"] == "1"
+
+
+@pytest.mark.unserved("a server has its state in a database of its own")
+def test_a_state_in_postgresql_is_served_as_one_in_a_file_is(served, engine):
+    app = served("1 t", "2 t", "3 t", "4 t")
+    key = {"idempotency-key": "k"}
+    first, again = (app.post("state/claim", {"plan": "work"}, headers=key) for _ in range(2))
+    assert (again.body, again.headers["tug-replayed"]) == (first.body, "1")
+    seen = {"if-seq": first.headers["tug-seq"]}
+    held = {"plan": "work", "step": "step-1"}
+    assert app.post("state/release", held, headers=seen).status == 200
+    assert app.post("state/pause", {"plan": "work"}, headers=seen).code == "E106"
+    shown = app.get("state/show", {"plan": "work"})
+    assert app.get("state/show", {"plan": "work"}).body == shown.body
+    claims = [app.post("state/claim", {"plan": "work", "worktree": f"w{n}"}) for n in range(4)]
+    assert sorted(claim.data["anchor"] for claim in claims) == [f"step-{n}" for n in range(1, 5)]
+    assert app.get("state/show", {"plan": "work"}).body != shown.body

@@ -1,21 +1,32 @@
-"""Random histories over HTTP and by command lines: answers, exit statuses and rows are equal."""
+"""Random histories by command lines, over HTTP, and by command lines whose state is on a server.
+
+Answers, exit statuses and rows are equal.
+"""
 
 import json
+import os
 import random
+import re
+import shutil
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from conftest import Repo
+from support import served
 from support.server import App, fields, masked
 from support.state import markdown
 from tugtool.server import routes, work
+from tugtool.workflow import shared_record
 
-pytestmark = pytest.mark.proof
+pytestmark = pytest.mark.proof(share=0)
 
-SHORT = 12
+#: For `make proof ONLY=same MINUTES=...`, and for whoever asks for a number.
+SHORT = int(os.environ.get("TUG_HISTORIES") or 12)
 CALLS = 25
+#: In sentences: `4s`, `1h 05m`.
+DURATION = re.compile(r"\b\d+[smhd](?: \d+[mh])?\b")
 STEPS = ("step-1", "step-2", "step-2-1", "step-3", "step-4", "2", "step-9")
 STATUSES = ("open", "in_progress", "completed", "completed", "deferred", "wrong")
 
@@ -64,29 +75,50 @@ def words(dice: random.Random) -> list[str]:
     )
 
 
-class Pair:
-    """One repository for command lines, one for requests."""
+def timeless(text: str, root: Path) -> str:
+    """The text without what tells how long something took or takes: one of three comes first."""
+    return DURATION.sub("N", masked(text, root))
+
+
+class Three:
+    """One repository for command lines, one for requests, one whose state a server has."""
 
     def __init__(self, templates, directory: Path, tugcode) -> None:
         self.tugcode = tugcode
-        self.roots = [directory / "line", directory / "http"]
+        self.roots = [directory / "line", directory / "http", directory / "client"]
         for root in self.roots:
             repo = Repo.of(templates, root)
             repo.plan("work", markdown("1 ttc", "2 t", "2.1 t", "3 tc < 1", "4 t < 2 3"))
             assert tugcode("-C", root, "state", "init", "work").status == 0
         self.app = App(self.roots[1])
+        self.url = served.repository(self.roots[2])
 
-    def both(self, line: list[str]) -> str:
-        """Do it both ways and compare; the code of the refusal, or `done`."""
+    def close(self) -> None:
+        self.app.close()
+        served.thread().end()
+
+    def by_client(self, line: list[str]) -> tuple[str, int]:
+        """The answer and the exit status with the state on the server."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("TUGCODE_STATE_URL", self.url)
+            told = self.tugcode("-C", self.roots[2], "--json", *line)
+        # Where the state is, only this one has to say.
+        said = f', "state_url": "{self.url.partition("#")[0]}"'
+        assert (said in told.out) == (line == ["status"])
+        return timeless(told.out.replace(said, ""), self.roots[2]), told.status
+
+    def each_way(self, line: list[str]) -> str:
+        """Do it each way and compare; the code of the refusal, or `done`."""
         told = self.tugcode("-C", self.roots[0], "--json", *line)
         path, values = fields(line)
         method = "GET" if path.replace("/", " ") in routes.LOOK else "POST"
         if "review" in line and len(line) > 3:
             method = "POST"
         got = (self.app.get if method == "GET" else self.app.post)(path, values)
-        own = masked(told.out, self.roots[0]), told.status
-        other = masked(got.body.decode(), self.roots[1]), int(got.headers["tug-exit-status"])
+        own = timeless(told.out, self.roots[0]), told.status
+        other = timeless(got.body.decode(), self.roots[1]), int(got.headers["tug-exit-status"])
         assert own == other, line
+        assert own == self.by_client(line), line
         codes = [issue["code"] for issue in json.loads(told.out)["issues"]]
         return codes[-1] if told.status else "done"
 
@@ -99,15 +131,16 @@ class Pair:
 
 def history(templates, directory: Path, tugcode, seed: int) -> Counter:
     dice, tally = random.Random(seed), Counter()
-    pair = Pair(templates, directory / str(seed), tugcode)
+    ways = Three(templates, directory / str(seed), tugcode)
     try:
         for _ in range(CALLS):
             line = words(dice)
-            tally[pair.both(line)] += 1
-        own, other = pair.rows()
-        assert own == other
+            tally[ways.each_way(line)] += 1
+        own, *others = ways.rows()
+        assert others == [own, own]
     finally:
-        pair.app.close()
+        ways.close()
+    shutil.rmtree(directory / str(seed))
     return tally
 
 
@@ -136,3 +169,15 @@ def test_a_difference_is_noticed(templates, tmp_path, tugcode, monkeypatch):
 
     with pytest.raises(AssertionError):
         several()
+
+
+def test_a_difference_of_the_client_is_noticed(templates, tmp_path, tugcode, monkeypatch):
+    """Rows of the caller's machine are stored as those of another one."""
+    act_for = shared_record.Serving.act_for
+
+    def wrong(self, id: str, name: str, *, token: str | None = None) -> None:
+        act_for(self, "elsewhere", "elsewhere", token=token)
+
+    monkeypatch.setattr(shared_record.Serving, "act_for", wrong)
+    with pytest.raises(AssertionError):
+        history(templates, tmp_path, tugcode, 0)

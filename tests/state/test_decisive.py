@@ -11,6 +11,7 @@ from support.state_walk import NOBODY
 from tugtool import state
 from tugtool.errors.state import InvalidEntry
 from tugtool.plan import fingerprint, parser
+from tugtool.state import worktrees
 from tugtool.state.claims import Request
 from tugtool.state.completion import Finding
 from tugtool.state.record import PlanCopy
@@ -336,6 +337,38 @@ def test_which_step_a_substep_belongs_to_is_a_matter_of_its_own_plan(lab):
     lab.release("step-3")
     lab.reopen("step-1")
     assert lab.status("step-2") == "completed"
+
+
+def test_a_commit_that_is_missing_is_one_of_its_own_plan(lab):
+    """Also if a step of that name is part of another step elsewhere, with a commit of its own."""
+    lab: Lab = lab(text=plan_drafts.draw("1: x", "2 < 1: x"))
+    parts = [plan_drafts.part("2: x"), plan_drafts.part("1: x")._replace(is_substep=True)]
+    text = plan_drafts.text(parts)
+    _init(lab, OTHER, text)
+    copies = {KEY: lab.copy, OTHER: PlanCopy("/another.md", fingerprint.of(text.encode()))}
+    for key, step, commit in ((KEY, "step-1", "ours"), (OTHER, "step-2", "theirs")):
+        how = {"copy": copies[key]}
+        state.claim(lab.store, key, Request("blue", also=True), step=step, **how)
+        state.update(lab.store, key, step, [], owner="blue", complete_remaining=True, **how)
+        state.complete(lab.store, key, step, owner="blue", commit=commit, **how)
+    lab.claim("red", "step-2")
+    asked: list[list[str]] = []
+
+    def lacking(commits: list[str]) -> dict[str, int]:
+        asked.append(commits)
+        return {}
+
+    worktrees.missing_commits(lab.store, KEY, ["step-2"], owner="red", lacking=lacking)
+    assert asked == [["ours"]]
+
+
+def test_a_release_names_the_person_or_else_the_worker(lab):
+    lab = lab("1 t")
+    for how in ({}, {"force": True, "actor": "Ada"}):
+        lab.claim("red", "step-1")
+        lab.release("step-1", **how)
+    told = state.log(lab.store, KEY)["events"]
+    assert [each["actor"] for each in told if each["kind"] == "release"] == ["red", "Ada"]
 
 
 def test_a_dead_holder_s_step_that_waits_or_is_parked_is_nobody_s(lab):

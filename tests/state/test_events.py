@@ -265,7 +265,6 @@ SEEDS = {
 
 
 @pytest.mark.proof(share=0)
-@pytest.mark.no_cover
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_harness_notices_a_planted_fault(monkeypatch, fault):
     home, name, wrong = FAULTS[fault]

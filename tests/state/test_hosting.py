@@ -52,6 +52,15 @@ def test_an_attempt_that_never_was_is_lost(lab):
         standing(lab("1"), attempt=7)
 
 
+def test_where_a_process_is_that_adopts_a_claim_from_another_machine_is_what_that_one_says(lab):
+    lab = lab("1")
+    lab.claim(holder_pid=GONE)
+    far = {"holder_start": "7", "host": "far", "boot": "b", "pid_namespace": "n"}
+    state.adopt(lab.store, KEY, "step-1", **RED, pid=4711, place=far)
+    (now,) = lab.attempts("step-1")
+    assert {name: now[name] for name in far} == far
+
+
 def test_a_process_that_is_gone_is_followed_by_the_one_that_adopts_its_claim(lab):
     lab = lab("1", "2 < 1")
     lab.claim(holder_pid=GONE, lease_seconds=100)

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from cli.test_state_wait import TUGCODE
 from support import engines
 from support.schema_copies import SchemaCopies
+from support.served import ServedStore
 from support.state import KEY, NOON, Lab, entry
 from tugtool import state
 from tugtool.cli import output
@@ -320,9 +322,20 @@ def test_a_reader_of_an_empty_log_waits_for_the_first_event(lab):
     assert kinds(reader.page(lab.store)) == ["claim"]
 
 
+def _close(lab) -> None:
+    """Close the file everywhere: a copy of one that is open would lack its log."""
+    lab.store.close()
+    if isinstance(lab.store, ServedStore):
+        lab.store.restart_server()
+        # The server's readers close last, and leave the log for the next who writes.
+        last = sqlite3.connect(lab.store.file.path)
+        last.execute("pragma wal_checkpoint")
+        last.close()
+
+
 def _kept(lab, tmp_path) -> Callable[[], object]:
     """Copy the state as it is now; what puts it back, as a person's restore does."""
-    lab.store.close()
+    _close(lab)
     if engines.is_postgres(lab.url):
         copies = SchemaCopies(lab.store)
         copies.keep("earlier")
@@ -330,7 +343,7 @@ def _kept(lab, tmp_path) -> Callable[[], object]:
     shutil.copy(tmp_path / "state.db", tmp_path / "copy.db")
 
     def put_back() -> None:
-        lab.store.close()
+        _close(lab)
         os.replace(tmp_path / "copy.db", tmp_path / "state.db")
 
     return put_back

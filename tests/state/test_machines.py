@@ -302,3 +302,21 @@ def test_a_restore_begins_a_new_epoch(tmp_path):
     state.restore(lab.store)
     assert state.epoch(lab.store) != before
     lab.store.close()
+
+
+def test_the_audit_of_another_machine_is_respected_for_its_lease(two):
+    till, kiosk = two
+    for lab in two:
+        how = {"base_branch": "main", "base_commit": "b" * 40}
+        worktrees.add(lab.store, KEY, [(PATH, f"of-{id(lab)}", None)], **how)
+    audit = {"request": worktrees.AUDIT, "allowed": lambda held: True, "seconds": 60}
+    assert worktrees.take_over(till.store, KEY, PATH, **audit)[1]
+    assert not worktrees.take_over(kiosk.store, KEY, PATH, **audit)[1]
+    till.clock.advance(59)
+    # It renews its own.
+    assert worktrees.take_over(till.store, KEY, PATH, **audit)[1]
+    till.clock.advance(59)
+    assert not worktrees.take_over(kiosk.store, KEY, PATH, **audit)[1]
+    till.clock.advance(2)
+    assert worktrees.take_over(kiosk.store, KEY, PATH, **audit)[1]
+    assert not worktrees.take_over(till.store, KEY, PATH, **audit)[1]

@@ -5,7 +5,7 @@ import os
 from support.state import KEY, TABLES, markdown, sorted_rows
 from tugtool import state
 from tugtool.plan import fingerprint, parser
-from tugtool.state import proofs, views
+from tugtool.state import proofs, standings
 from tugtool.state.claims import Request
 from tugtool.state.record import PlanCopy
 from tugtool.system import process
@@ -85,7 +85,7 @@ def test_its_earlier_names_are_remembered(lab):
         assert proofs.earlier_names(tx) == [KEY, NEW, KEY]
     others = {"other.md": "another.md", "another.md": "another.md"}
     assert proofs.every_name(lab.store) == {KEY: NEW, NEW: NEW, **others}
-    assert views.with_text(lab.store, lab.hash) == [NEW]
+    assert standings.with_text(lab.store, lab.hash) == [NEW]
 
 
 def test_no_record_is_moved_over_another_or_from_nowhere(lab):

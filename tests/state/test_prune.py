@@ -17,7 +17,7 @@ from tugtool.git import command as git
 from tugtool.git import worktrees
 from tugtool.state import upkeep
 
-pytestmark = pytest.mark.usefixtures("named_writes")
+pytestmark = [pytest.mark.usefixtures("named_writes"), pytest.mark.unserved("it never prunes")]
 
 TEXT = markdown("1 t", "2 t < 1")
 

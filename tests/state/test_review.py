@@ -407,8 +407,9 @@ def test_rejecting_is_refused_while_others_built_on_the_step(lab):
     lab = lab("1 t", "2 t < 1")
     deferred_and_done(lab, "step-1", "t0")
     lab.claim("blue", "step-2")
-    with lab.refuses("E053", "step-1 has dependents that build on it: step-2"):
+    with lab.refuses("E053", "step-1 has dependents that build on it: step-2") as refused:
         lab.reject("step-1", "t0")
+    assert refused.value.hint == "tugcode reopen --help"
 
 
 def test_the_next_worker_is_told_what_was_rejected_and_why(lab):

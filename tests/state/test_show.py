@@ -17,6 +17,7 @@ from tugtool.cli.draw.canvas import Canvas
 from tugtool.cli.draw.plan import View
 from tugtool.plan import parser
 from tugtool.state import attempts, views
+from tugtool.state.standings import holders
 from tugtool.store import open_store, sql
 from tugtool.system import clock
 
@@ -51,6 +52,7 @@ def test_everything_of_a_plan_is_read_at_one_moment(lab):
     assert found["text"] == markdown("1 t", "2 t")
 
 
+@pytest.mark.unserved("only the server's own tail asks for moments")
 def test_a_moment_has_the_plans_and_the_events_since_the_one_before(lab):
     lab = lab("1 t", "2 t")
     first = moment(lab, None)
@@ -70,6 +72,7 @@ def test_a_moment_has_the_plans_and_the_events_since_the_one_before(lab):
     assert (again["fresh"], kinds(again)) == (False, [])
 
 
+@pytest.mark.unserved("only the server's own tail asks for moments")
 def test_a_moment_that_cannot_go_on_from_the_one_before_begins_again(lab):
     lab = lab("1 t", "2 t")
     first = moment(lab, None)
@@ -103,9 +106,9 @@ def test_holders_are_those_under_a_live_claim(lab):
     until = lab.claim("red", "step-1")["lease_expires_at"]
     lab.claim("blue", "step-2", holder_pid=NOBODY)
     red = {"step_anchor": "step-1", "worktree": "red", "lease_expires_at": until}
-    assert views.holders(lab.store, KEY) == [red]
+    assert holders(lab.store, KEY) == [red]
     lab.clock.advance(7201)
-    assert views.holders(lab.store, KEY) == []
+    assert holders(lab.store, KEY) == []
 
 
 def test_what_the_attempt_before_left_is_told_also_after_the_claim(lab):
@@ -311,3 +314,33 @@ def test_the_role_at_work_is_shown_until_its_agent_has_answered(lab):
     # Nobody is at work, but the attempt tells who was.
     assert (step["role"], step["attempts"][0]["role"]) == (None, "reviewer")
     assert state.status(lab.store)["plans"][0]["claims"][0]["role"] is None
+
+
+def standings(lab: Lab) -> dict[str, str]:
+    steps = [each for step in lab.show()["steps"] for each in (step, *step["substeps"])]
+    return {step["anchor"]: step["standing"] for step in steps}
+
+
+def test_a_step_has_its_standing_in_one_word(lab):
+    lab = lab("1 t", "2 tt < 1", "2.1 t", "2.2 t < 2.1", "3 t")
+    before = dict.fromkeys(("step-2", "step-2-1", "step-2-2"), "blocked")
+    assert standings(lab) == {"step-1": "ready", **before, "step-3": "ready"}
+    lab.claim(step="step-1")
+    lab.tick("step-1", "t0", status="deferred")
+    lab.complete("step-1")
+    lab.claim(step="step-2")
+    lab.start("step-2-1")
+    assert standings(lab) == {
+        "step-1": "deferred",
+        "step-2": "at_work",
+        "step-2-1": "at_work",
+        "step-2-2": "blocked",
+        "step-3": "ready",
+    }
+    lab.close("step-2-1")
+    lab.clock.advance(100_000)
+    assert standings(lab)["step-2"] == "stale"
+    assert standings(lab)["step-2-1"] == "completed"
+    lab.claim("blue", step="step-3")
+    lab.release("step-3", "blue", park_reason="x")
+    assert standings(lab)["step-3"] == "parked"

@@ -148,6 +148,7 @@ def test_one_plan_alone_can_be_exported(lab):
     assert caught.value.code == "E063"
 
 
+@pytest.mark.unserved("its answer comes as a whole")
 def test_an_export_is_of_one_moment(full):
     lines = state.export(full.store)
     first = [next(lines)]
@@ -160,6 +161,7 @@ def test_an_export_is_of_one_moment(full):
     assert "pause" in str(exported(full.store))
 
 
+@pytest.mark.unserved("its answer comes as a whole")
 def test_an_export_is_pure_ascii_and_made_row_by_row(full):
     lines = state.export(full.store)
     assert iter(lines) is lines
@@ -215,6 +217,7 @@ def test_every_history_survives_the_way_there_and_back(lines, operations):
         there.close()
 
 
+@pytest.mark.unserved("it never imports")
 def test_rows_are_numbered_anew_where_their_numbers_are_taken(full, tmp_path):
     (tmp_path / "there").mkdir()
     there = Lab(tmp_path / "there", "1 t", "2 t")
@@ -253,6 +256,7 @@ def _artifacts_are_the_ones_that_events_tell_of(lines: list[dict]) -> None:
         assert artifacts[number]["recorded_at"] == event["at"]
 
 
+@pytest.mark.unserved("it never imports")
 def test_a_number_of_an_artifact_that_is_not_in_the_file_is_left_as_it_is(full, tmp_path):
     (tmp_path / "there").mkdir()
     there = Lab(tmp_path / "there", "1 t")
@@ -436,6 +440,7 @@ def test_a_line_that_is_no_row(full, empty, text, words):
     refused(empty, [lines[0], text, *lines[1:]], words, line=2)
 
 
+@pytest.mark.unserved("it never imports")
 def test_bytes_that_are_no_text_and_lines_without_an_end(full, empty, monkeypatch):
     head = next(state.export(full.store)).encode()
     for data, words in ((b"\xff\n", "is not JSON: 'utf-8' codec"), (b"1e999", "no JSON object")):
@@ -572,12 +577,14 @@ def _share(desk, other) -> None:
         store.close()
 
 
+@pytest.mark.unserved("it never imports")
 def test_a_file_is_written_and_never_over_another(desk, other, tugcode):
     desk = desk("1 t")
     _share(desk, other)
     path = other.path / "state.jsonl"
     answer = desk.ok("export", "--output", path)
-    assert answer == {"exported_to": str(path), "rows": len(path.read_text().splitlines()) - 2}
+    rows = len(path.read_text().splitlines()) - 2
+    assert answer == {"exported_to": str(path), "rows": rows, "transcripts": 0}
     before = path.read_bytes()
     for words in (("--output", path), ("--output", other.path), ("--output=",)):
         refused = desk.json("export", *words)
@@ -595,6 +602,7 @@ def test_a_file_is_written_and_never_over_another(desk, other, tugcode):
     assert not [n for n in os.listdir(other.path / ".git" / "tugtool") if n.startswith(".")]
 
 
+@pytest.mark.unserved("it never imports")
 def test_a_step_that_is_held_is_named_by_the_export_and_by_the_import(desk, other, tugcode):
     desk = desk("1 t", "2 t")
     _share(desk, other)
@@ -616,6 +624,7 @@ def test_a_step_that_is_held_is_named_by_the_export_and_by_the_import(desk, othe
     assert desk.json("export", "--output", other.path / "y").codes == []
 
 
+@pytest.mark.unserved("it never imports")
 def test_what_is_piped_in_is_taken_too(desk, other, tugcode):
     desk = desk("1 t")
     _share(desk, other)
@@ -667,6 +676,7 @@ def test_a_file_that_cannot_be_kept_or_read_is_refused(tmp_path):
 # -- several at once, and sudden ends --------------------------------------------------
 
 
+@pytest.mark.unserved("it never imports")
 def test_two_imports_at_once_give_one_state(desk, other):
     desk = desk("1 t", "2 t")
     _share(desk, other)
@@ -713,6 +723,7 @@ def killed(cwd: Path, word: str, left: int, *words: str) -> int:
     return subprocess.run(argv, capture_output=True, check=False).returncode
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.file
 @pytest.mark.parametrize("inserts", sampled([3, 8], 1))
 def test_an_import_killed_at_any_row_leaves_nothing(desk, other, inserts):

@@ -7,19 +7,23 @@ import pytest
 from support.state import KEY
 from tugtool import state
 from tugtool.errors.state import PlanNotInitialised
+from tugtool.plan import parser
 from tugtool.state import (
     attempts,
     history,
     intents,
     plans,
+    proofs,
     record,
     reviews,
     views,
     worktrees,
 )
+from tugtool.state.claims import Request
 from tugtool.store import open_store
 from tugtool.store.sql import git as sql_git
 from tugtool.system import process
+from tugtool.workflow.commit.intent import mixed_plans
 
 
 def test_a_plan_is_recorded_only_if_a_database_has_it(lab, tmp_path):
@@ -171,6 +175,23 @@ def test_a_reservation_calls_a_removal_off(lab):
     assert _note(here, "worktree_reserve") == [("/b", {})]
 
 
+def test_a_plan_is_audited_in_one_worktree_at_a_time(lab):
+    here = lab("1 t")
+    _add(here, "/b")
+    _add(here, "/c")
+    audit = {"allowed": lambda held: held in (None, "mine"), "seconds": 60}
+    first, second = (f"{who} {worktrees.AUDIT}" for who in ("first", "second"))
+    assert worktrees.take_over(here.store, KEY, "/b", request=first, **audit)[1]
+    assert worktrees.find_worktree(here.store, "/b")["reserved_until"] == "2026-02-23T12:01:00.000Z"
+    # On this machine a process is looked at, so the time does not matter.
+    here.clock.advance(3600)
+    assert not worktrees.take_over(here.store, KEY, "/c", request=second, **audit)[1]
+    assert worktrees.find_worktree(here.store, "/c")["reserved_for"] is None
+    assert worktrees.take_over(here.store, KEY, "/c", request="for a step", **audit)[1]
+    gone = {**audit, "allowed": lambda held: True}
+    assert worktrees.take_over(here.store, KEY, "/c", request=second, **gone)[1]
+
+
 def test_a_worktree_is_taken_over_only_if_its_reservation_allows_it(lab):
     here = lab("1 t")
     _add(here, "/b", request="theirs")
@@ -212,6 +233,24 @@ def test_a_worktree_s_claims_are_live_expired_or_gone(lab):
     ]
     with pytest.raises(PlanNotInitialised):
         worktrees.claimed_anchors(here.store, "other.md", owner="/b")
+
+
+def test_a_worktree_serves_the_plans_that_it_is_recorded_for_or_holds_a_step_of(lab):
+    lab, other = lab("1 t", "1.1 t", "2 t"), "other.md"
+    state.init(lab.store, other, parser.parse(lab.text), text=lab.text, hash=lab.hash)
+    for plan, owner in ((KEY, "/a"), (other, "/a"), (other, "/b")):
+        state.claim(lab.store, plan, Request(owner), copy=lab.copy)
+    _add(lab, "/a", "/b")
+
+    def served(plan: str, owner: str) -> list[tuple]:
+        rows = intents.other_plans(lab.store, plan, owner=owner)
+        return sorted((row["plan_path"], row["anchor"] or "") for row in rows)
+
+    assert served(KEY, "/a") == [(other, "step-1")]
+    assert served(other, "/a") == [(KEY, ""), (KEY, "step-1")]
+    assert served(KEY, "/b") == [(other, "step-2")]
+    assert [issue["code"] for issue in mixed_plans(lab.store, KEY, "/a")] == ["W115"]
+    assert mixed_plans(lab.store, KEY, "/c") == []
 
 
 def test_a_commit_that_was_begun_is_found_with_its_worktree(lab):
@@ -371,8 +410,9 @@ def test_rows_of_a_step_are_read_as_they_are(lab):
     step, attempt = views.attempt(here.store, KEY, "step-1", 1)
     assert (step["claimed_by"], attempt["worktree"]) == ("/a", "/a")
     assert views.attempt(here.store, KEY, "step-1", 2)[1] is None
-    found = attempts.artifacts(here.store, KEY, kind="note")
+    found = proofs.artifacts(here.store, KEY, kind="note")
     assert [row["content"] for row in found] == ["x", None]
+    assert proofs.artifacts(here.store, "another.md", kind="note") == []
 
 
 def test_the_last_change_is_told_with_the_time(lab):

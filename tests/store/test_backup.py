@@ -380,3 +380,11 @@ def test_a_file_that_was_written_to_and_is_damaged_is_refused(desk):
     refused = desk.json("show")
     assert refused.codes == ["E046"]
     assert refused.envelope()["issues"][0]["hint"] == "tugcode restore --dry-run"
+
+
+def test_files_that_unfinished_copies_left_are_named_and_no_others(tmp_path):
+    left = ("backup.db.partial", "backup.db.partial-wal", "restoring", "state.db-restoring")
+    for name in (*left, "backup.db", "state.db-wal"):
+        (tmp_path / name).touch()
+    assert [Path(each).name for each in health.leftovers(str(tmp_path))] == sorted(left)
+    assert list(health.leftovers(str(tmp_path / "none"))) == []

@@ -94,6 +94,27 @@ def test_a_lost_file_comes_back_only_for_whoever_says_how(tmp_path):
     store.close()
 
 
+def test_a_file_that_another_process_makes_meanwhile_is_not_taken_for_a_lost_one(tmp_path):
+    store, other = (
+        open_store(f"sqlite://{tmp_path}/state.db", copies=str(tmp_path / "copies"))
+        for _ in range(2)
+    )
+    size, made = store.size, []
+
+    def overtaken() -> int:
+        found = size()
+        if not made:
+            # Between two looks of this one: the file, its tables, and a backup.
+            made.append(other.create())
+            back_up(other)
+            other.close()
+        return found
+
+    store.size = overtaken
+    assert store.exists()
+    store.close()
+
+
 # -- every write names what it changes -------------------------------------------------
 
 

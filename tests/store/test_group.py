@@ -5,11 +5,13 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from support.racing import until
 from support.state import KEY, Lab
 from tugtool import state
 from tugtool.errors import TugError
@@ -33,6 +35,17 @@ def test_a_group_is_stored_at_its_end_and_a_refused_operation_is_undone_alone(la
     assert lab.holds_together()
     lab.claim("green")
     other.close()
+
+
+def test_within_a_group_the_last_event_is_known_without_a_look(lab):
+    lab = lab("1 t", "2 t")
+    with lab.store.group() as group:
+        assert (group.last_event, state.last_seq(lab.store)) == (None, 1)
+        lab.claim("red")
+        with pytest.raises(TugError):
+            lab.claim("blue", "step-1")
+        assert group.last_event == state.last_seq(lab.store) == 2
+    assert state.last_seq(lab.store) == 2
 
 
 def failing(lab: Lab) -> None:
@@ -72,6 +85,46 @@ def test_a_savepoint_that_cannot_be_released_fails_the_group(lab):
         undoing(lab, "release operation")
 
 
+def test_a_group_knows_whether_another_process_waits_to_write(lab):
+    lab = lab("1 t", "2 t")
+    program = [sys.executable, "-c", WAITER, lab.url]
+    with lab.store.group() as group:
+        lab.claim("red")
+        assert not group.is_awaited()
+        waiter = subprocess.Popen(program)
+        until(group.is_awaited)
+    assert waiter.wait() == 0
+    with lab.store.group() as group:
+        assert not group.is_awaited()
+
+
+def test_a_group_knows_whether_another_thread_waits_to_write(lab):
+    lab = lab("1 t", "2 t")
+    with lab.store.group() as group:
+        other = open_store(lab.url)
+        thread = threading.Thread(target=lambda: other.write(KEY).__enter__().__exit__(ValueError))
+        thread.start()
+        until(group.is_awaited)
+    thread.join()
+    other.close()
+
+
+def test_a_group_whose_directory_is_gone_ends_soon(lab):
+    lab = lab("1 t")
+    directory = os.path.dirname(lab.store.path)
+    with lab.unchanged(), lab.store.group() as group:
+        os.rename(directory, directory + "-moved")
+        assert group.is_awaited()
+        os.rename(directory + "-moved", directory)
+
+
+#: Waits for the lock, and writes nothing.
+WAITER = """
+import sys
+from tugtool.store import open_store
+with open_store(sys.argv[1]).write(""):
+    pass
+"""
 #: Claims steps in groups, and prints each answer after the commit; with a fault, before it.
 WORKER = """
 import sys

@@ -178,7 +178,7 @@ def test_threads_come_in_the_order_in_which_they_asked_and_who_hurries_first(pla
     for number, name in enumerate(["one", "two", "hurried"], 1):
         threads.append(threading.Thread(target=ask, args=(name,)))
         threads[-1].start()
-        until(lambda number=number: len(holds._line._waiting) == number)
+        until(lambda number=number: len(holds.line.waiting) == number)
     assert order == []
     holds.leave()
     for thread in threads:
@@ -192,7 +192,7 @@ def test_a_thread_that_waits_in_vain_for_another_is_told_and_keeps_no_place(tmp_
     holds.enter()
     with pytest.raises(QueryFailed, match=f"is held by process {os.getpid()} for over"):
         late.enter()
-    assert holds._line._waiting == []
+    assert holds.line.waiting == []
     holds.leave()
     late.enter()
     late.leave()
@@ -212,7 +212,7 @@ def test_a_thread_that_is_interrupted_in_line_keeps_no_place(tmp_path):
         waker = threading.Thread(
             target=lambda: (
                 # Not while it takes its place, which that would hinder.
-                until(lambda: holds._line._waiting and not holds._line._guard.locked()),
+                until(lambda: holds.line.waiting and not holds.line._guard.locked()),
                 signal.pthread_kill(me, signal.SIGUSR1),
             )
         )
@@ -222,7 +222,7 @@ def test_a_thread_that_is_interrupted_in_line_keeps_no_place(tmp_path):
         waker.join()
     finally:
         signal.signal(signal.SIGUSR1, before)
-    assert holds._line._waiting == []
+    assert holds.line.waiting == []
     holds.leave()
     FileLock(path, busy_seconds=0).enter()
 

@@ -20,7 +20,7 @@ from tugtool.errors import TugError
 from tugtool.errors.state import DatabaseUnavailable, NewerDatabase, QueryFailed
 from tugtool.state.record import PlanCopy
 from tugtool.store import NO_PLAN, back_up, open_store, owners, schema, sql
-from tugtool.store.postgres import PostgresStore, create, libpq, transaction, translate
+from tugtool.store.postgres import PostgresStore, create, libpq, statements, transaction, translate
 from tugtool.store.postgres.address import Address, schema_of
 from tugtool.store.postgres.listen import Listener
 from tugtool.store.postgres.transaction import PostgresTransaction
@@ -335,9 +335,9 @@ def test_in_a_group_every_transaction_is_a_commit_of_its_own(pg):
 
 def test_what_failed_cannot_be_committed(pg):
     wrong = "update steps set status = 'lost'"
-    for statements in (("update steps set title = 'x'", wrong), (wrong, "select 1")):
+    for texts in (("update steps set title = 'x'", wrong), (wrong, "select 1")):
         with pytest.raises(QueryFailed, match="check"):
-            _try(pg.store, *statements)
+            _try(pg.store, *texts)
     assert pg.row("step-1")["title"] == "Part 1"
 
 
@@ -587,7 +587,7 @@ def test_so_may_one_whose_locks_are_held(pg, monkeypatch):
 
 
 def test_old_receipts_are_removed_and_those_of_a_day_are_kept(pg, monkeypatch):
-    monkeypatch.setattr(transaction, "_FORGETFUL", b"g")
+    monkeypatch.setattr(statements, "_FORGETFUL", b"g")
     kept = "select at, token from receipts"
     before = {row["token"] for row in pg.rows(kept)}
     pg.claim()
@@ -595,6 +595,28 @@ def test_old_receipts_are_removed_and_those_of_a_day_are_kept(pg, monkeypatch):
     pg.clock.advance(24 * 3600 + 1)
     pg.beat("step-1")
     assert len(pg.rows(kept)) == 1
+
+
+def test_a_transaction_that_removes_receipts_is_otherwise_as_every_other(pg, monkeypatch):
+    send, sent = libpq.Connection.send, list[bytes]()
+
+    def sending(connection, statement, values=()):
+        sent.append(statement)
+        send(connection, statement, values)
+
+    def pausing(forgetful: bytes) -> list[bytes]:
+        monkeypatch.setattr(statements, "_FORGETFUL", forgetful)
+        sent.clear()
+        state.pause(pg.store, KEY)
+        said = list(sent)
+        state.resume(pg.store, KEY)
+        return said
+
+    assert pg.plan()["paused_at"] is None
+    monkeypatch.setattr(libpq.Connection, "send", sending)
+    never, always = pausing(b""), pausing(b"g")
+    assert statements.FORGET in always
+    assert [each for each in always if each != statements.FORGET] == never
 
 
 def test_a_deadlock_that_the_server_resolves_is_tried_again(pg, monkeypatch):
@@ -676,6 +698,7 @@ def test_a_repeated_transaction_that_is_refused_was_overtaken_and_wrote_nothing(
         pg.store.ask(f"drop table {table}".encode())
 
 
+@pytest.mark.proof(share=0)
 def test_a_server_that_restarts_costs_workers_seconds_and_nothing_else():
     server = postgres_server.Server(Path(postgres_server.tempfile.mkdtemp(prefix="tug-pg-")))
     server.make()
@@ -875,6 +898,106 @@ def test_waiting_ends_with_the_next_commit_of_anybody(pg):
     watcher.close()
 
 
+def _notices(pg: Lab, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The notices that are sent from now on."""
+    sent: list[bytes] = []
+    send = libpq.Connection.send
+
+    def sending(connection: libpq.Connection, statement: bytes, *values: object) -> None:
+        sent.extend([statement] if b"pg_notify" in statement else [])
+        send(connection, statement, *values)
+
+    monkeypatch.setattr(libpq.Connection, "send", sending)
+    return sent
+
+
+def test_a_notice_is_sent_only_if_a_process_waits_and_has_had_none_just_now(pg, monkeypatch):
+    name = pg.store.address.quoted_schema()
+    sent = _notices(pg, monkeypatch)
+    pg.claim()
+    assert sent == []
+    watcher = _second(pg)
+    assert not watcher.wait_for_change(0)
+    pg.beat("step-1")
+    assert len(sent) == 1
+    pg.beat("step-1")
+    # Another one a moment later: the watcher looks by itself.
+    assert len(sent) == 1
+    assert [watcher.wait_for_change(30) for _ in range(2)] == [True, True]
+    assert not watcher.wait_for_change(0)
+    # As if that were some time ago; or in the future, before a clock was set back.
+    for moment in (0, 10**15):
+        pg.store.ask(f"update {name}.repository set noticed_at = {moment}".encode())
+        pg.beat("step-1")
+    assert len(sent) == 3
+    pg.store.ask(f"update {name}.repository set watched_until = 0, noticed_at = 0".encode())
+    pg.beat("step-1")
+    assert len(sent) == 3
+    watcher.close()
+
+
+def test_a_commit_without_a_notice_is_found_soon(pg, monkeypatch):
+    name = pg.store.address.quoted_schema()
+    watcher = _second(pg)
+    assert not watcher.wait_for_change(0)
+    pg.claim()
+    assert watcher.wait_for_change(30)
+    pg.beat("step-1")
+    assert watcher.wait_for_change(0.2)
+    # Each look that finds nothing makes the next one later.
+    looks = [watcher._listener._look_seconds]
+    for _ in range(2):
+        assert not watcher.wait_for_change(1.5 * looks[-1])
+        looks.append(watcher._listener._look_seconds)
+    assert looks == [looks[0], 2 * looks[0], 4 * looks[0]]
+    # It says again that it waits.
+    pg.store.ask(f"update {name}.repository set watched_until = 0".encode())
+    watcher._listener._watched_until = 0
+    assert not watcher.wait_for_change(0)
+    asked = pg.store.ask(f"select watched_until > 0 from {name}.repository".encode())
+    assert asked.rows[0][0] == 1
+    watcher.close()
+
+
+def test_changes_of_different_tables_are_one_statement():
+    change = [
+        (b"update steps set title = $1 where anchor = $2", [b"a", b"b"]),
+        (b"insert into attempts values ($1, $1)", [b"c"]),
+        (b"delete from unsaved where number = $1", [b"d"]),
+        (b"update plans set title = 'x' from steps where anchor = $1", [b"e"]),
+        (b"insert into events values ($1)", [b"f"]),
+        (b"insert into events values ($1)", [b"g"]),
+    ]
+    assert translate.merged([]) == []
+    # The table of the fourth is its own, but it reads what the first has changed.
+    assert translate.merged(change) == [
+        (
+            b"with w0 as (delete from unsaved where number = $4),"
+            b" w1 as (insert into attempts values ($3, $3))"
+            b" update steps set title = $1 where anchor = $2",
+            [b"a", b"b", b"c", b"d"],
+        ),
+        (
+            b"with w0 as (insert into events values ($2))"
+            b" update plans set title = 'x' from steps where anchor = $1",
+            [b"e", b"f"],
+        ),
+        change[-1],
+    ]
+
+
+def test_tables_of_an_older_schema_that_lack_a_column_are_refused_by_their_version(pg):
+    name = pg.store.address.quoted_schema()
+    pg.store.ask(f"alter table {name}.repository drop column noticed_at".encode())
+    pg.store.ask(f"update {name}.repository set version = {schema.VERSION - 1}".encode())
+    with pytest.raises(DatabaseUnavailable, match="has the older schema"):
+        pg.claim()
+    pg.store.ask(f"update {name}.repository set version = {schema.VERSION}".encode())
+    with pytest.raises(QueryFailed, match="noticed_at"):
+        pg.claim()
+    engines.drop(pg.url)
+
+
 def test_a_watcher_looks_again_until_its_time_is_over(pg):
     assert not pg.store.wait_for_change(0)
     pg.store._listener._look_seconds = 0.01
@@ -1035,7 +1158,10 @@ def test_an_older_schema_is_migrated_in_one_transaction(pg, monkeypatch):
         except QueryFailed as error:
             # The table is there already: nothing of it is done twice.
             assert "already exists" in error.message  # noqa: PT017
-            assert pg.store.ask(f"select version from {name}.repository".encode()).rows[0][0] == 13
+            assert (
+                pg.store.ask(f"select version from {name}.repository".encode()).rows[0][0]
+                == schema.VERSION - 1
+            )
     pg.store.ask(f"drop table {name}.odd".encode())
     pg.store.ask(f"update {name}.repository set version = {schema.VERSION}".encode())
 
@@ -1065,20 +1191,22 @@ def _shape(store: PostgresStore) -> list[list]:
     ]
 
 
-@pytest.fixture
-def thirteen(on_postgres, tmp_path):
-    """Real rows in the tables of schema 13, as its own program made them; and a fresh schema."""
+@pytest.fixture(params=[13, 14])
+def older(on_postgres, tmp_path, request):
+    """Real rows in the tables of an older schema, as its own program made them; and a fresh one."""
+    name = f"older_{request.param}"
     base = engines.url_in(tmp_path).partition("&schema")[0]
-    store = PostgresStore(f"{base}&schema=thirteen")
+    store = PostgresStore(f"{base}&schema={name}")
     owners.share(store, owners.Machine("id-a", "till"))
     fresh = PostgresStore(engines.url_in(tmp_path))
-    text = (Path(__file__).parent / "postgres-13.sql").read_text().replace("{schema}", "thirteen")
+    file = Path(__file__).parent / f"postgres-{request.param}.sql"
+    text = file.read_text().replace("{schema}", name)
     connection = store.take()
-    begin = ("begin", "create schema thirteen", create._path("thirteen"))
+    begin = ("begin", f"create schema {name}", create._path(name))
     create._run(store, connection, (*begin, *text.split("\n--\n"), "commit"))
     connection.close()
-    yield store, fresh
-    store.ask(b"drop schema thirteen cascade")
+    yield store, fresh, request.param
+    store.ask(f"drop schema {name} cascade".encode())
     store.close()
     fresh.close()
 
@@ -1087,29 +1215,31 @@ def _column(store: PostgresStore, text: str) -> list:
     return [row[0] for row in store.ask(text.encode()).rows]
 
 
-def test_a_migrated_schema_is_the_same_as_a_fresh_one_and_its_rows_belong_to_the_machine(thirteen):
-    store, fresh = thirteen
+def test_a_migrated_schema_is_the_same_as_a_fresh_one_and_its_rows_belong_to_the_machine(older):
+    store, fresh, version = older
+    name = store.address.quoted_schema()
     with contextlib.suppress(TugError):
         store.ask(b"create role worker login")
-    store.ask(b"grant select, insert on thirteen.plans to worker")
-    assert create.migrate(store) == 13
+    store.ask(f"grant select, insert on {name}.plans to worker".encode())
+    assert create.migrate(store) == version
     assert _shape(store) == _shape(fresh)
     assert _column(
-        store, "select distinct claimed_by from thirteen.steps order by 1 nulls last"
+        store, f"select distinct claimed_by from {name}.steps order by 1 nulls last"
     ) == [
         "id-a:/srv/shop-1",
         "id-a:/srv/shop-3",
         None,
     ]
     for table, column in create._OWNERS:
-        found = _column(store, f"select {column} from thirteen.{table} where {column} is not null")
+        found = _column(store, f"select {column} from {name}.{table} where {column} is not null")
         assert all(each.startswith("id-a:") for each in found), table
-    assert _column(store, "select worktree from thirteen.dashes") == ["id-a:.tugtree/tugdash__tidy"]
-    assert _column(store, "select name from thirteen.machines where id = 'id-a'") == ["till"]
-    (epoch,) = _column(store, "select epoch from thirteen.epoch")
+    assert _column(store, f"select worktree from {name}.dashes") == ["id-a:.tugtree/tugdash__tidy"]
+    assert _column(store, f"select name from {name}.machines where id = 'id-a'") == ["till"]
+    (epoch,) = _column(store, f"select epoch from {name}.epoch")
     assert re.fullmatch("[0-9a-f]{32}", epoch)
-    for table in ("epoch", "machines", "receipts", "requests"):
-        rights = f"select has_table_privilege('worker', 'thirteen.{table}', 'insert')"
+    new = ("epoch", "machines", "receipts", "requests") if version < 14 else ()
+    for table in (*new, "unpublished"):
+        rights = f"select has_table_privilege('worker', '{name}.{table}', 'insert')"
         assert _column(store, rights) == [True], table
 
 
@@ -1141,8 +1271,9 @@ def test_a_role_with_rights_to_rows_alone_can_do_everything_but_make_tables(pg, 
     assert "has not granted this role a right" in told.value.message
     assert told.value.hint == "tugcode doctor"
     made = PostgresStore(url, repository="h/new")
-    with pytest.raises(DatabaseUnavailable, match="permission denied"):
+    with pytest.raises(DatabaseUnavailable, match="permission denied") as told:
         create.make(made)
+    assert told.value.hint == "the same with the owner's address in TUGCODE_STATE_URL"
     made.close()
 
 

@@ -115,9 +115,9 @@ def test_the_measure_of_fairness_notices_that_there_is_no_queue(crew, tmp_path):
     assert _unfair(_hold(crew, tmp_path / "state.db", 32 * 15, fault="no queue")) != []
 
 
-def _create(crew: Crew, url: str) -> list[str]:
+def _create(crew: Crew, url: str, fault: str = "") -> list[str]:
     for _ in range(16):
-        crew.add("create", url=url)
+        crew.add("create", url=url, fault=fault)
     crew.open()
     return [problem for problem in crew.results() if problem]
 
@@ -148,12 +148,14 @@ def test_16_processes_make_the_tables_of_one_schema_and_none_fails(server, tmp_p
 
 
 @pytest.mark.proof(share=0)
-def test_tables_made_without_a_lock_are_in_each_others_way(server, tmp_path, crew):
-    for _ in range(16):
-        url = f"{engines.url_in(tmp_path)}_unlocked"
-        crew.add("create", url=url, fault="no lock for tables")
-    crew.open()
-    assert [problem for problem in crew.results() if problem]
+def test_tables_made_without_a_lock_are_in_each_others_way(server, tmp_path):
+    def problems(number: int) -> list[str]:
+        url = f"{engines.url_in(tmp_path)}_unlocked_{number}"
+        with Crew() as crew:
+            return _create(crew, url, fault="no lock for tables")
+
+    # They meet by chance: on a busy machine not each time.
+    assert any(problems(number) for number in range(20))
 
 
 def _overlaps(spans: list[tuple[int, int, str]]) -> list[tuple]:

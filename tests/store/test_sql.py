@@ -10,12 +10,14 @@ import pytest
 import tugtool
 from tugtool.store import schema, sql
 from tugtool.store.sql import git as sql_git
+from tugtool.store.sql import publication as sql_publication
 from tugtool.store.sql import records as sql_records
 from tugtool.store.sql import views as sql_views
 from tugtool.store.sqlite import create
 
 SOURCES = Path(tugtool.__file__).parent
 HOMES = {"sql": sql, "sql_git": sql_git, "sql_records": sql_records, "sql_views": sql_views}
+HOMES |= {"sql_publication": sql_publication}
 #: Those that stand there one per table, as `READ events`.
 PER_TABLE = ("READ", "KEEP", "RENUMBER", "DELETE", "DROP_OF_STEP")
 STATEMENTS = (
@@ -55,6 +57,7 @@ LITERAL = "a colon and a letter in a literal"
 
 #: Statement -> the indexes it may use, by name; automatic ones by the table's name.
 PLANS = {
+    "LAST_MERGE": ["plan_events"],
     "CLAIMABLE_STEPS": [
         each
         for index in ("steps_held", "steps_ready", "steps_leased")
@@ -91,7 +94,7 @@ PLANS = {
     "COMPLETE_STEP": ["key of steps"],
     "PROGRESS": ["key of steps"],
     "SHIFT_OPEN_DEPS": ["key of steps"],
-    "SHIFT_DEPENDENTS": ["key of steps", "step_deps_back"],
+    "SHIFT_DEPENDENTS": ["step_deps_back", "key of steps"],
     "RENEW": ["key of steps", "key of steps", "steps_family", "key of steps"],
     "REOPEN_STEPS": ["key of steps", "key of steps", "steps_family", "key of steps"],
     "SET_MERGED": ["key of plans"],
@@ -138,6 +141,9 @@ PLANS = {
     "NEEDS": ["key of step_deps", "key of steps", "key of steps"],
     "END_RESERVATION": ["key of worktrees"],
     "RESERVE": ["key of worktrees"],
+    "READY_STEPS": ["steps_ready"],
+    "SET_PUBLISH_PROBLEM": ["key of unpublished"],
+    "UNPUBLISHED": ["key of unpublished", "key of steps", "key of worktrees"],
     "WORKTREES_OF": ["worktrees_of"],
     "HELD_BY": ["steps_held"],
     "SET_SALVAGE": ["key of attempts"],
@@ -158,6 +164,8 @@ PLANS = {
 #: Searched by the plan alone, because their index holds only what they ask for.
 WHOLE_INDEX = {
     "CLAIMABLE_STEPS",
+    "READY_STEPS",
+    "UNPUBLISHED",
     "HOLDERS",
     "BLOCKED_STEPS",
     "PARKED_STEPS",
@@ -165,6 +173,7 @@ WHOLE_INDEX = {
     "PLAN_TAIL",
     "ANY_EVENT",
     "LAST_PAUSE",
+    "LAST_MERGE",
     "LAST_REOPENED",
     "LAST_RESET",
     "LAST_FAILURE",
@@ -191,6 +200,7 @@ WHOLE_INDEX = {
 ONE_ROW = {"SCAN own", "SCAN ready"}
 #: They sort what they found, which is as much as they have to read anyway.
 SORTED = {"UNSAVED", "DEPENDENTS", "OPEN_NEEDS", "DEFERRED_ITEMS", "HELD_STEPS", "LIVE_STEP"}
+SORTED |= {"UNPUBLISHED"}
 
 
 @pytest.fixture
@@ -291,10 +301,31 @@ def test_a_statement_uses_its_index_and_reads_no_more_than_it_must(database, nam
     assert bool(by_plan_alone) == (name in WHOLE_INDEX or one_row_a_plan)
 
 
+#: For people who look at a plan; the others are for workers, or for all plans.
+VIEWS = {name for name, text in STATEMENTS.items() if name in vars(sql_views) and ":plan" in text}
+
+
+@pytest.mark.parametrize("name", sorted(VIEWS))
+def test_a_view_of_a_plan_reads_no_table_from_end_to_end(database, name):
+    assert [line for line in _plan(database, STATEMENTS[name]) if line.startswith("SCAN")] == []
+
+
+def test_the_check_notices_a_view_that_reads_every_plan(database):
+    wrong = "select anchor from steps where plan_path || '' = :plan order by claimed_at limit 1"
+    assert [line for line in _plan(database, wrong) if line.startswith("SCAN")]
+
+
 def test_every_statement_that_changes_rows_or_takes_just_one_has_its_plan_asserted():
     changing = {n for n, text in STATEMENTS.items() if text.lstrip().startswith("update")}
-    single = {n for n, text in STATEMENTS.items() if "limit" in text}
-    by_key = {"SET_PAUSED", "UNSTART_SUBSTEP", "REVIVE_SUBSTEP", "PLACE_ITEM"}
+    single = {n for n, text in STATEMENTS.items() if "limit" in text} - VIEWS
+    plan = "where plan_path = :plan"
+    keys = {"update plans": plan, "update steps": f"{plan} and anchor = :anchor"}
+    by_key = {
+        name
+        for name, text in STATEMENTS.items()
+        for table, key in keys.items()
+        if text.split()[:2] == table.split() and text.rstrip().endswith(key)
+    } | {"PLACE_ITEM"}
     # Of all events, by their number.
     by_key |= {"ALL_EVENTS", "ALL_TAIL", "NEWEST_EVENT", "NEW_EPOCH"}
     # Of all dashes, by their number.

@@ -265,6 +265,17 @@ def test_a_damaged_file_is_refused_and_left_as_it_is(store, path, damage, word):
     assert path.read_bytes() == bad[damage]
 
 
+def test_a_table_that_is_gone_is_told_as_what_it_is(store, path):
+    """A row that is asked for, and an event that is added."""
+    connection = sqlite3.connect(path)
+    connection.executescript("drop table plan_revisions; drop table events")
+    connection.close()
+    with pytest.raises(QueryFailed, match="no such table"), store.read(PLAN) as tx:
+        tx.first("select 1 from plan_revisions")
+    with pytest.raises(QueryFailed, match="no such table"), store.write(PLAN) as tx:
+        tx.note("pause", {}, anchor=None, actor="me", attempt=None)
+
+
 def test_a_database_whose_making_was_cut_short_is_completed_by_the_next_create(path):
     _foreign(path, "pragma journal_mode = wal")
     assert _opened(path).exists()

@@ -88,11 +88,11 @@ def test_who_is_interrupted_just_when_its_turn_has_come_passes_it_on(tmp_path):
         raise Stop
 
     before = signal.signal(signal.SIGUSR1, stop)
-    me, line = threading.get_ident(), holds._line
+    me, line = threading.get_ident(), holds.line
 
     def wake() -> None:
         # The handler takes the guard too, in the thread that held it when it began to wait.
-        until(lambda: line._waiting and not line._guard.locked())
+        until(lambda: line.waiting and not line._guard.locked())
         signal.pthread_kill(me, signal.SIGUSR1)
 
     waker = threading.Thread(target=wake)
@@ -115,10 +115,10 @@ class Interrupted(list):
 def test_who_is_interrupted_on_coming_into_line_keeps_no_place(tmp_path):
     holds = _place(tmp_path, 0)
     holds.enter()
-    holds._line._waiting = Interrupted()
+    holds.line.waiting = Interrupted()
     with pytest.raises(Stop):
         _place(tmp_path, 0).enter()
-    assert holds._line._waiting == []
+    assert holds.line.waiting == []
     holds.leave()
     _place(tmp_path, 0).enter()
 

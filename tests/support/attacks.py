@@ -226,7 +226,7 @@ def long_url(target: Target) -> bool:
 
 
 def other_methods(target: Target) -> bool:
-    """A preflight gets no answer that lets a page go on; nothing but GET and POST is known."""
+    """A preflight gets no answer that lets a page go on; a claim takes POST alone."""
     host, token = f"Host: {target.own}", f"Authorization: Bearer {target.token}"
     own = f"Origin: http://{target.own}"
     asked = "Access-Control-Request-Method: POST"
@@ -238,6 +238,18 @@ def other_methods(target: Target) -> bool:
         if b" 20" in raw[:13] or b"access-control" in raw.lower():
             return True
     return False
+
+
+def head(target: Target) -> bool:
+    """HEAD passes the checks of GET."""
+    host, token = f"Host: {target.own}", f"Authorization: Bearer {target.token}"
+    ask = ("HEAD /api/v1/status HTTP/1.1", "Connection: close")
+    return 200 in (
+        target.ask(*ask, host),
+        target.ask(*ask, "Host: evil.example", token),
+        target.ask(*ask, host, token, "Origin: null"),
+        target.ask(*ask, host, token, "Sec-Fetch-Site: cross-site"),
+    )
 
 
 def method_override(target: Target) -> bool:
@@ -456,7 +468,7 @@ RAW: dict[str, Callable[[Target], bool]] = {
     for each in (
         *(foreign_hosts, no_host, two_hosts, absolute_target, null_origin, foreign_origin),
         *(cross_site, cross_site_page, no_token, token_elsewhere, plain_text_post, viewer_claims),
-        *(long_url, other_methods, method_override, paths, files, git_objects, switched_off),
+        *(long_url, other_methods, head, method_override, paths, files, git_objects, switched_off),
         *(upgrades, huge_body, chunked_body, slow_bodies, half_headers, large_headers, smuggling),
         *(pipelining, split_answers, deep_json, stolen_holder, flood, guessed_tokens),
     )

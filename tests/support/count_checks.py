@@ -11,6 +11,7 @@ from tugtool.cli.draw import plan as draw_plan
 from tugtool.cli.draw import status, tables
 from tugtool.cli.draw.canvas import Canvas
 from tugtool.system import clock
+from tugtool.workflow import needs as workflow_needs
 from tugtool.workflow import overview
 
 
@@ -249,8 +250,14 @@ def surveyed(told: dict, width: int) -> str:
     """The text of `tugcode status` about what is recorded, in a repository of that alone."""
     there = {**overview._names(KEY), "recorded": True, "file": "present", "renamed_to": None}
     plans = [{**there, **plan} for plan in told["plans"]]
-    needs = [need for plan in plans for need in overview._needs(plan)]
-    place = {"root": "/the/repo", "worktrees": [], "archived": 0, "needs_you": needs}
+    needs = [need for plan in plans for need in workflow_needs.recorded(plan)]
+    place = {
+        "root": "/the/repo",
+        "worktrees": [],
+        "archived": 0,
+        "needs_you": needs,
+        "server": None,
+    }
     place["dashes"] = told["dashes"]
     canvas = Canvas(width)
     status.draw(canvas, {**place, "as_of": told["as_of"], "plans": plans})

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from conftest import Repo, git
-from support.worktree import Yard
+from conftest import Repo
+from support.worktree import Yard, changed
 
 
 class Field(Yard):
@@ -40,10 +40,10 @@ class Field(Yard):
         return [name for name in self.refs() if name.startswith("refs/tug/salvage/")]
 
     def picture(self) -> tuple:
+        if not self.has_state():
+            return ()
         rows = [self.rows(f"select * from {table}") for table in ("dashes", "dash_rounds")]
-        trees = [
-            (line, git("status", "--porcelain", cwd=path), git("diff", "--cached", cwd=path))
-            for line in self.repo.git("worktree", "list", "--porcelain").splitlines()
-            if line.startswith("worktree ") and (path := Path(line[9:])).exists()
-        ]
-        return (*super().picture(), json.dumps(rows), trees) if self.has_state() else ()
+        seen = super().picture()
+        paths = [line[9:] for line in seen[1].splitlines() if line.startswith("worktree ")]
+        trees = [changed(path) for each in paths[1:] if (path := Path(each)).exists()]
+        return (*seen, json.dumps(rows), trees)

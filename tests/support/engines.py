@@ -1,7 +1,8 @@
-"""On which engine a test's state lies: a SQLite file, or a schema of a PostgreSQL server.
+"""On which engine a test's state lies: a SQLite file, a schema of a PostgreSQL server, or a file
+behind `tugcode serve`, whose client the test is then.
 
 `url_in(directory)` is the address of the state that belongs to a directory. A test that names the
-fixture `engine`, and every test of `state` that makes a record, is run on both engines; all others
+fixture `engine`, and every test of `state` that makes a record, is run on all engines; all others
 use a file.
 """
 
@@ -9,18 +10,19 @@ import contextlib
 import itertools
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType
+from typing import Any
 
 import pytest
 
 from support import postgres_server
-from tugtool.store import schema
+from tugtool.store import open_store, schema
 from tugtool.store.postgres import PostgresStore, create
 
 ENGINES = ("sqlite", "postgres")
-#: Of so many tests one is run on PostgreSQL each time; the others are proofs.
+#: Of so many tests one is run on each other engine each time; there the others are proofs.
 SAMPLE = 12
 
 _current = "sqlite"
@@ -39,13 +41,16 @@ TABLES = [found[1] for each in schema.TABLES if (found := create._TABLE.search(e
 NUMBERED = [found[1] for each in schema.TABLES if (found := create._NUMBERED.search(each))]
 _DELETE = [f"delete from {name}" for name in reversed(TABLES) if name != "epoch"]
 _RESET = [f"alter sequence {name}_number restart" for name in NUMBERED if name != "events"]
-_FIRST = f"update repository set last_event = 0, version = {schema.VERSION}"
+_FIRST = (
+    "update repository set last_event = 0, watched_until = 0, noticed_at = 0,"
+    f" version = {schema.VERSION}"
+)
 _CLEAN = (*_DELETE, *_RESET, "delete from receipts", _FIRST)
 
 
 def url_in(directory: Path | str, repository: str | None = None) -> str:
     """The address of the state in a directory, which is there from now on, or can be made."""
-    if _current == "sqlite":
+    if _current in ("sqlite", "served"):
         return f"sqlite://{directory}/state.db"
     if str(directory) not in _used:
         # A property makes many, each in a directory that is gone with its example.
@@ -58,6 +63,15 @@ def url_in(directory: Path | str, repository: str | None = None) -> str:
         _used[str(directory)] = free[-1] if free else _made(repository)
     store = _used[str(directory)]
     return f"{store.address.libpq}&schema={store.address.base}"
+
+
+def opened(url: str, clock: Callable[[], int] | None = None) -> Any:
+    """The store at an address, as the client of its server if the test's engine is that."""
+    if _current != "served":
+        return open_store(url, clock=clock)
+    from support import served
+
+    return served.opened(url, clock)
 
 
 def _made(repository: str | None) -> PostgresStore:
@@ -91,6 +105,10 @@ def on(name: str, root: Path) -> Iterator[None]:
         _current = before
         for directory in list(_used):
             give_back(directory)
+        if name == "served":
+            from support import served
+
+            served.thread().end()
 
 
 def current() -> str:
@@ -164,7 +182,7 @@ def _is_sampled(item: str) -> bool:
 
 
 def parametrise(metafunc: pytest.Metafunc) -> None:
-    """Run a test that asks for `engine` on both; on PostgreSQL as a proof, but for a sample."""
+    """Run a test that asks for `engine` on all; beside a file as a proof, but for a sample."""
     if "engine" not in metafunc.fixturenames:
         return
     test = metafunc.definition
@@ -173,6 +191,11 @@ def parametrise(metafunc: pytest.Metafunc) -> None:
         where = f"{metafunc.module.__name__}::{metafunc.function.__name__}"
         once = not (test.get_closest_marker("proof") or _is_sampled(where))
         chosen.append(pytest.param("postgres", marks=[pytest.mark.proof(share=0)] * once))
+        if not (test.get_closest_marker("unserved") or test.get_closest_marker("proof")):
+            often = os.environ.get("TUG_SERVED") or _is_sampled(f"{where} served")
+            chosen.append(
+                pytest.param("served", marks=[] if often else [pytest.mark.proof(share=0)])
+            )
     metafunc.parametrize("engine", chosen, indirect=True)
 
 

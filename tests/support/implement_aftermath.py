@@ -19,7 +19,7 @@ from tugtool.workflow.commit import log
 #: How what was claimed ends, once for each claim.
 ENDS = ("completed", "parked", "failed", "stopped", "moved", "lost")
 #: A process that was killed ends when the system gets to it; on a busy machine that is not now.
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 60
 TRAILERS = ("Tug-Step", "Tug-Plan", "Tug-Claim")
 
 

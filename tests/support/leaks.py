@@ -20,11 +20,21 @@ import pytest
 import tugtool
 
 _seen: set[str] = set()
+_loaded = 0
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now was loaded before the first test replaced anything."""
+    _seen.update(name for name in sys.modules if name.startswith("tugtool."))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown() -> Generator[None]:
+    global _loaded
     yield
+    if len(sys.modules) == _loaded:
+        return
+    _loaded = len(sys.modules)
     fresh = [name for name in sys.modules if name.startswith("tugtool.") and name not in _seen]
     _seen.update(fresh)
     kept = [each for name in fresh for each in outlived(sys.modules[name])]

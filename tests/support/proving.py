@@ -11,15 +11,21 @@ import random
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
 
-from support import engines
+from support import covering, engines
 
 #: A server takes longer for an example: of so many that a file gets, it gets one.
 SHARE_ON_SERVER, FEWEST_EXAMPLES = 8, 3
 MINUTES = float(os.environ.get("TUG_MINUTES") or 0)
+#: Rooms whose tests start git and processes: of a table there so many cases are tests, the others
+#: repeat its rule and are proofs. A file of `tests/world` is one finding: its first test is a test.
+THROUGH_PROCESSES = ("tests/implement/", "tests/workflow/", "tests/world/")
+CASES_THROUGH_PROCESSES = 2
+ONE_FINDING_EACH = "tests/world/"
 _SECONDS = pytest.StashKey[float]()
 _PROPERTY = "proof"
 
@@ -55,7 +61,7 @@ class Spell:
 
     def examine(self, property: Callable[[], None], short: int) -> None:
         """Try a property of hypothesis on so many examples, and on as many again for each seed."""
-        if engines.current() == "postgres":
+        if engines.current() != "sqlite":
             short = max(FEWEST_EXAMPLES, short // SHARE_ON_SERVER)
         # Not by the decorator, which refuses a property that has settings: two engines try it.
         property._hypothesis_internal_use_settings = hypothesis.settings(
@@ -101,10 +107,15 @@ def examined(short: int, share: float = 1) -> Callable[[Callable[..., None]], Ca
     return proof_of
 
 
+def _spread(kept: int, whole: int) -> set[int]:
+    """So many numbers below `whole`, evenly spread."""
+    return {number * whole // kept for number in range(kept)}
+
+
 def sampled(cases: Iterable[object], kept: int) -> list[object]:
     """A table of cases: so many, evenly spread, for `make test`; the others are proofs."""
     listed = list(cases)
-    chosen = {number * len(listed) // kept for number in range(kept)}
+    chosen = _spread(kept, len(listed))
     once = pytest.mark.proof(share=0)
     return [
         case if number in chosen else pytest.param(*_values(case), marks=once)
@@ -138,15 +149,74 @@ def spell(request: pytest.FixtureRequest, record_property) -> Iterator[Spell]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        # A test of another session started this one, which has a server and a time of its own.
+        for name in [each for each in os.environ if each.startswith("PYTEST_XDIST_")]:
+            del os.environ[name]
     config.addinivalue_line("markers", "file: is about a state in a file, not in PostgreSQL")
+    config.addinivalue_line("markers", "unserved(reason): is about what no server does for clients")
     config.addinivalue_line("markers", "proof(share): goes on for its share of TUG_MINUTES")
+
+
+def _without(config: pytest.Config) -> bool:
+    """Whether no proof is wanted, as `make test` says: then the half of all cases is not made."""
+    return bool(config.option.markexpr == "not proof")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A file of proofs alone is not even loaded where none is wanted."""
+    if _without(config) and collection_path.suffix == ".py":
+        return "\npytestmark = pytest.mark.proof" in collection_path.read_text() or None
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[object] | None:
+    if _without(collector.config) and _are_proofs(getattr(obj, "pytestmark", ())):
+        return []
+    return None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Leave out those cases of a table that are proofs."""
+    if _without(metafunc.config):
+        wanted = [each for each in metafunc._calls if not _are_proofs(each.marks)]
+        # Without any case pytest would make a test of its own.
+        metafunc._calls[:] = wanted or metafunc._calls
+
+
+def _are_proofs(marks: object) -> bool:
+    return isinstance(marks, (list, tuple)) and any(each.name == _PROPERTY for each in marks)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> None:
+    """Make proofs of repetitions through processes, but for tests that have to cover."""
+    tables: dict[str, dict[str, list[pytest.Function]]] = {}
+    for item in items:
+        file = covering.file_of(item)
+        if not file.startswith(THROUGH_PROCESSES) or item.get_closest_marker("proof"):
+            continue
+        if not covering.covers(item):
+            tables.setdefault(file, {}).setdefault(item.originalname, []).append(item)
+    for file, tests in tables.items():
+        for number, cases in enumerate(tests.values()):
+            kept = _spread(min(CASES_THROUGH_PROCESSES, len(cases)), len(cases))
+            if number and file.startswith(ONE_FINDING_EACH):
+                kept = set()
+            for each in (case for place, case in enumerate(cases) if place not in kept):
+                each.add_marker(pytest.mark.proof(share=0))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Share the time out among the proofs that were chosen; workers run side by side."""
     marks = {item: item.get_closest_marker("proof") for item in session.items}
     shares = {item: mark.kwargs.get("share", 1) for item, mark in marks.items() if mark}
-    shares = {item: share for item, share in shares.items() if share}
+    # Only who asks for its spell goes on for longer.
+    shares = {
+        item: share for item, share in shares.items() if share and "spell" in item.fixturenames
+    }
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     for item, share in shares.items():
         part = share / sum(shares.values()) * min(workers, len(shares))

@@ -171,7 +171,7 @@ class Process:
         command = [sys.executable, *python, "-C", str(root), "serve", "--json"]
         package = str(Path(tugtool.__file__).parents[1])
         environment = {**os.environ, "PYTHONPATH": package, "PYTHONWARNINGS": "error"}
-        words = words if "--fd" in words else ("--port", "0", *words)
+        words = words if {"--fd", "--port"} & {*words} else ("--port", "0", *words)
         # Not a pipe, which would be full after some hundred refusals.
         self._told = tempfile.TemporaryFile()  # noqa: SIM115 (until the process has ended)
         self.running = subprocess.Popen(
@@ -187,7 +187,7 @@ class Process:
             raise AssertionError(self.end())
         self.data = json.loads(line)["data"]
         self.url, _, self.token = self.data["url"].partition("#t=")
-        host, _, port = self.url.removeprefix("http://").strip("/").rpartition(":")
+        host, _, port = self.url.partition("://")[2].strip("/").rpartition(":")
         self.host, self.port = host, int(port)
 
     def __enter__(self) -> "Process":
@@ -241,6 +241,22 @@ class Process:
         with self.connect() as made:
             made.sendall(head + body)
             return parsed(received(made))
+
+
+def certificate(directory: Path, name: str) -> tuple[Path, Path]:
+    """Make a certificate for a name; its file and its key's."""
+    files = directory / "cert.pem", directory / "key.pem"
+    curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", *curve, "-nodes", "-days", "2"),
+            *("-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}"),
+            *("-out", files[0], "-keyout", files[1]),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return files
 
 
 def received(made: socket.socket) -> bytes:

@@ -79,7 +79,7 @@ class Lab:
     ) -> None:
         self.clock = Clock()
         self.url = engines.url_in(directory)
-        self.store = open_store(self.url, clock=self.clock)
+        self.store = engines.opened(self.url, self.clock)
         self.text = text or markdown(*lines)
         self.hash = fingerprint.of(self.text.encode())
         self.copy = PlanCopy("/the/plan.md", self.hash)
@@ -274,6 +274,11 @@ class Desk:
             self._move_to_server()
             if init:
                 self.ok("init", "work")
+        elif engines.current() == "served":
+            from support import served
+
+            self.repo.live()
+            self.setenv("TUGCODE_STATE_URL", served.repository(self.repo.path))
 
     def _move_to_server(self) -> None:
         """Have the state in PostgreSQL; nothing that is done from now on can be copied."""

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import tugtool
-from conftest import DATES, Repo, Result
+from conftest import DATES, QUICKLY, Repo, Result, head
 from support.state import KEY, markdown
 from tugtool.git import trailers
 from tugtool.plan import fingerprint
@@ -119,11 +119,11 @@ class Work:
         self.git(where, "add", "--all")
         command = ["commit", "--quiet", "--allow-empty", "--cleanup=verbatim", "--file=-"]
         self.git(where, *command, given=message, **dates)
-        return self.git(where, "rev-parse", "HEAD").strip()
+        return head(where)
 
     def git(self, where: Path, *words: str, given: str = "", **env: str) -> str:
         done = subprocess.run(
-            ["git", *words],
+            ["git", *QUICKLY, *words],
             cwd=where,
             env={**os.environ, **IDENTITY, **DATES, **env},
             input=given,
@@ -138,7 +138,7 @@ class Work:
         return self.head(where)
 
     def head(self, where: Path | None = None) -> str:
-        return self.git(where or self.repo.path, "rev-parse", "HEAD").strip()
+        return head(where or self.repo.path)
 
     def run(self, *words: object) -> Result:
         return self._tugcode("-C", self.repo.path, *words)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
-from conftest import Repo, Result, git, hold_against_schemas
+from conftest import Repo, Result, git, head, hold_against_schemas
 from support.state import KEY, markdown
 from tugtool.store import open_store
 
@@ -98,8 +98,7 @@ class Yard:
             self.refs(),
             self.repo.git("worktree", "list", "--porcelain"),
             sorted(os.listdir(place)) if place.exists() else [],
-            self.repo.git("status", "--porcelain"),
-            self.repo.git("diff", "--cached"),
+            changed(self.root),
             self.rows("select * from worktrees") if self.has_state() else [],
             self.rows("select * from intents") if self.has_state() else [],
         )
@@ -119,7 +118,7 @@ class Yard:
         Repo(at).write(files)
         git("add", "--all", cwd=at)
         git("commit", "--quiet", f"--message={message}", cwd=at)
-        return git("rev-parse", "HEAD", cwd=at).strip()
+        return head(at)
 
     def do(self, at: Path, step: str, files: dict[str, str | bytes]) -> str:
         """Claim a step from a worktree, commit, complete it with the commit."""
@@ -132,6 +131,11 @@ class Yard:
         """End the reservation: claim a step and give it back."""
         step = self.ok("state", "claim", "work", at=at)["anchor"]
         self.ok("state", "release", "work", step, at=at)
+
+
+def changed(at: Path) -> str:
+    """All that differs between commit, index and files; the index with the names of its blobs."""
+    return git("status", "--porcelain=v2", cwd=at)
 
 
 def process(cwd: Path, *words: object, apart: bool = False, **environment: str) -> subprocess.Popen:

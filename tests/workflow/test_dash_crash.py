@@ -13,6 +13,8 @@ from support.racing import kill_all
 from support.worktree import crashed, fsck, process
 from tugtool.system import crash
 
+pytestmark = pytest.mark.proof(share=0)
+
 
 def points(command: str) -> list[str]:
     return [name for name in crash.POINTS if name.startswith(f"{command}.")]
@@ -195,7 +197,6 @@ def _same(found: dict, wanted: dict) -> None:
     assert found == wanted
 
 
-@pytest.mark.proof(share=0)
 @pytest.mark.parametrize(
     ("point", "words"),
     sampled([(point, words) for words in ([], ["--no-squash"]) for point in points("join")], 2),
@@ -256,7 +257,6 @@ def stopped(field):
     return field
 
 
-@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("command", [("dash", "join", "fix"), ("dash", "join", "other")])
 def test_a_git_that_is_killed_while_it_changes_files_is_gone_on_with(stopped, command):
     start = stopped.head("main")

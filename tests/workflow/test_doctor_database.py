@@ -452,6 +452,7 @@ LEFT = [
 ]
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize("name", sampled(LEFT, 4))
 def test_what_killed_processes_left_is_named_and_deleted(clinic, name):
     c = clinic()

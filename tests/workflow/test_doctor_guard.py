@@ -258,3 +258,35 @@ def test_records_that_cannot_be_read_are_no_records(clinic, homes):
     (homes / "codex").mkdir()
     (homes / "codex" / "config.toml").write_text("=")
     assert clinic().status("guard") == "ok"
+
+
+def test_the_mcp_server_lists_its_tools(clinic):
+    assert clinic().status("mcp") == "ok"
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("print(1)", "does not list its tools"),
+        ("raise SystemExit('no')", "does not list its tools: no"),
+        ('print(\'{"result": {"tools": [{"name": "x"}]}}\')', "lists other tools: x"),
+        ("raise SystemExit('E071: wrong')", None),
+    ],
+)
+def test_a_server_that_lists_no_tools_is_found(tmp_path, code, words):
+    problem = guard._mcp_problem(("python3", "-c", code), str(tmp_path))
+    assert problem is None if words is None else words in problem
+
+
+def test_an_entry_of_a_client_that_starts_nothing_is_found(clinic):
+    there = clinic()
+    entry = '{"mcpServers": {"tugcode": {"command": "tugcode-that-is-not-there", "args": ["mcp"]}}}'
+    (there.root / ".mcp.json").write_text(entry)
+    finding = there.one("mcp")
+    assert finding["severity"] == "warning"
+    assert "starts tugcode-that-is-not-there, which is not on the PATH" in finding["message"]
+    assert finding["hint"] == "tugcode version"
+
+
+def test_a_server_that_cannot_be_run_is_found(tmp_path):
+    assert "cannot be run" in guard._mcp_problem((str(tmp_path / "no"),), str(tmp_path))

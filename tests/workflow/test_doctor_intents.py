@@ -35,6 +35,7 @@ def intents(b: Bench, *words: str) -> list[dict]:
     return found["intents"]
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize(
     ("point", "limits"),
     sampled([(point, limits) for limits in LIMITS for point in COMMIT_POINTS[::-1]], 3),

@@ -16,9 +16,10 @@ from support.worktree import IDENTITY
 from tugtool.errors import PlanNotFound
 from tugtool.errors.state import ItemsOpen, NotReady, PlanNotInitialised, Superseded
 from tugtool.state import worktrees
-from tugtool.workflow import library, plans
+from tugtool.workflow import library
 from tugtool.workflow.held_step import HeldStep, NothingToClaim
 from tugtool.workflow.workspace import Workspace
+from tugtool.workflow.worktree import branches
 
 
 @pytest.fixture
@@ -111,13 +112,13 @@ def test_a_branch_that_another_worker_makes_now_is_not_of_an_earlier_run(desk, r
     space = Workspace(str(at.red), None)
     path, branch = str(at.repo.path / "tree"), "tugplan/work-20260101"
     at.repo.git("branch", branch)
-    assert [each["code"] for each in plans.earlier_branches(space, KEY)] == ["W106"]
+    assert [each["code"] for each in branches.earlier_branches(space, KEY)] == ["W106"]
     base = {"base_branch": "main", "base_commit": at.commit}
     if recorded:
         worktrees.add(space.store, KEY, [(path, branch, None)], **base)
     else:
         worktrees.intend_creation(space.store, KEY, lambda *_: [(path, branch)], **base)
-    assert plans.earlier_branches(space, KEY) == []
+    assert branches.earlier_branches(space, KEY) == []
 
 
 # A held step
@@ -192,6 +193,17 @@ def test_a_paused_plan_hands_out_nothing(desk, plan_at):
     assert plan.claim().reason == "paused"
     valid("state-resume", plan.resume())
     assert plan.claim()
+
+
+def test_the_log_says_who_paused_and_who_resumed(desk, plan_at):
+    there = desk("1")
+    in_main, in_red = plan_at(there.repo.path), plan_at(there.red)
+    in_main.pause("a release")
+    in_red.resume()
+    person, worktree = Workspace(str(there.repo.path)).person(), str(there.red)
+    decisions = [each for each in in_main.log() if each["kind"] in ("pause", "resume")]
+    assert [each["actor"] for each in decisions] == [person, worktree]
+    assert decisions[0]["detail"]["reason"] == "a release"
 
 
 def test_a_step_that_was_asked_for_is_refused_while_it_is_held(desk, plan_at):

@@ -294,8 +294,9 @@ def test_conflicts_are_found_before_anything_is_touched(done):
     said = work.refuses()
     assert "tugplan/work-20260222 in code.py (steps step-1, step-2)" in said
     work.commit(work.repo.path, message="main too", files={"b": "other\n"})
-    data = work.merge("--dry-run")
-    [conflict] = data["conflicts"]
+    answer = work.run("merge", "work", "--dry-run", "--json")
+    assert answer.status == 1
+    [conflict] = answer.data["conflicts"]
     assert conflict == {
         "branch_name": "tugplan/work-20260222",
         "files": ["b", "code.py"],

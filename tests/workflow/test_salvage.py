@@ -184,6 +184,15 @@ def test_whoever_keeps_or_gives_back_a_step_displaces_nobody(place):
     assert salvages(yard) == unsaved(yard) == []
 
 
+def test_a_release_saves_the_caller_s_own_work_if_it_asks_for_that(place):
+    yard = place()
+    path = held(yard)
+    dirty(path)
+    ref = yard.ok("state", "release", "work", "step-1", "--save", at=path)["salvage_ref"]
+    assert salvages(yard) == [ref]
+    assert (path / "run").exists()
+
+
 def test_what_was_saved_of_the_caller_s_own_worktree_need_not_be_brought_back(place):
     yard = place()
     path = held(yard)
@@ -678,7 +687,7 @@ def test_a_step_that_is_taken_before_the_claim_is_not_replaced_by_another(place,
 
     monkeypatch.setattr(create, "_resumed", taken_meanwhile)
     done = yard.run("worktree", "create", "work", "--claim")
-    assert done.codes == ["E037"]
+    assert done.codes == ["E053"]
     assert path.is_dir()
     held_now = yard.rows("select anchor, claimed_by from steps where claimed_by is not null")
     assert held_now == [{"anchor": "step-1", "claimed_by": str(yard.root)}]

@@ -13,6 +13,8 @@ from support.worktree import Yard, crashed, fsck, process
 from tugtool.system import crash
 from tugtool.workflow.worktree import build
 
+pytestmark = pytest.mark.proof(share=0)
+
 
 def points(command: str) -> list[str]:
     return [name for name in crash.POINTS if name.startswith(f"{command}.")]

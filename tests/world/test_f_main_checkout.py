@@ -5,6 +5,8 @@ import pytest
 from conftest import git
 from support.implement_aftermath import aftermath
 from support.proving import sampled
+from tugtool.agents import confinement
+from tugtool.system.agent_config import Agent
 
 DRAFT = "a person's work\n"
 IDENTITY = "-c user.name=Stray -c user.email=stray@example.invalid"
@@ -65,6 +67,59 @@ def test_a_commit_in_the_main_checkout_is_told_with_its_files(play):
     play.rules({"role": "coder", "do": [{"run": f"cd '{play.root}' && {line}"}]})
     _, told = play.run()
     assert any("has changed: new.txt" in each for each in warnings(told))
+
+
+def test_what_changed_outside_is_told_in_the_morning_until_the_merge(play):
+    play = play("1 t")
+    hook = f"mkdir -p '{play.root}/.git/hooks' && echo x > '{play.root}/.git/hooks/post-commit'"
+    acts = [{"run": f"cd '{play.root}' && echo x > code.txt && {hook}"}]
+    play.rules({"role": "coder", "do": [*acts, {"write": "own.txt", "text": "x\n"}]})
+    assert play.run()[0] == 0
+
+    def data(*words: str) -> dict:
+        return play._tugcode("-C", play.root, *words, "--json").data
+
+    needs = {each["what"]: each for each in data("status")["needs_you"]}
+    assert needs["changed_outside"]["count"] == 2
+    assert needs["changed_outside"]["command"] == "tugcode report work"
+    waits = data("report", "work")["waits"]
+    assert [each["what"] for each in waits] == ["changed_outside"] * 2
+    assert "git's hooks/post-commit was changed" in waits[0]["reason"]
+    assert "has changed: code.txt" in waits[1]["reason"]
+    for words in (("report", "work"), ("log", "work"), ("status",)):
+        said = " ".join(play._tugcode("-C", play.root, *words).out.split())
+        assert "outside" in said, words
+    refused = play._tugcode("-C", play.root, "merge", "work", "--json")
+    assert refused.codes == ["E062"]
+    (issue,) = refused.envelope()["issues"]
+    assert "while the coder ran, the main checkout" in issue["message"]
+    assert issue["hint"] == "tugcode report work"
+    git("restore", "code.txt", cwd=play.root)
+    assert play._tugcode("-C", play.root, "merge", "work", "--json").status == 0
+    assert data("status")["needs_you"] == []
+    assert data("report", "work")["waits"] == []
+
+
+def test_agents_that_are_all_confined_changed_nothing_outside(play):
+    play = play("1 t")
+    play.log.touch()
+    counts = play.log.with_name(f"{play.log.name}.counts")
+    counts.mkdir()
+    more = f'confine = "worktree"\nwritable = ["{play.log}", "{counts}"]'
+    play.cast("coder", "reviewer", more=more)
+    stray = play.root / "code.txt"
+    acts = [{"run": f"echo x > '{stray}' || true"}, {"write": "own.txt", "text": "x\n"}]
+    play.rules({"role": "coder", "do": acts})
+    status, told = play.run()
+    assert (status, warnings(told)) == (0, [])
+    assert stray.read_text() != "x\n"
+    # Where `writable` reaches the repository, they may have done it.
+    wide = Agent("coder", {"command": ["x"], "confine": "worktree", "writable": [".."]})
+    narrow = Agent("coder", {"command": ["x"], "confine": "worktree", "writable": ["~/.cache"]})
+    free = Agent("coder", {"command": ["x"]})
+    tree = str(play.root / ".tugtree" / "x")
+    found = [confinement.reaches(each, str(play.root), tree) for each in (wide, narrow, free)]
+    assert found == [True, False, True]
 
 
 def test_a_main_checkout_that_was_changed_before_is_not_told(play):

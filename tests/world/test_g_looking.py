@@ -8,37 +8,13 @@ from pathlib import Path
 import pytest
 
 from conftest import Repo, git
+from support.commands import looking
 
 LOOKING = (
-    "doctor",
-    "worktree list",
-    "worktree cleanup --dry-run",
-    "worktree salvage list",
-    "worktree salvage prune --dry-run",
-    "status",
-    "list",
-    "validate work",
-    "plan show work",
-    "plan graph work",
-    "merge work --dry-run",
-    "dash list",
-    "dash show fix",
-    "state show work",
-    "state show work --checklist",
-    "state ready work",
-    "state why work step-2",
-    "state log",
-    "state stats",
-    "report work",
-    "state review",
-    "state diff work",
-    "state verify work step-2 --dry-run",
-    "state reconcile work --dry-run",
-    "state prune --dry-run",
-    "state restore --dry-run",
-    "state export",
-    "config",
-    "version",
+    *looking("work", "step-2", dash_show="fix", worktree_salvage_show="work"),
+    *("state show work --checklist", "worktree cleanup --dry-run", "merge work --dry-run"),
+    *("worktree salvage prune --dry-run", "state verify work step-2 --dry-run"),
+    *("state reconcile work --dry-run", "state prune --dry-run", "state restore --dry-run"),
 )
 #: Setting -> value; {} is the program, which says its name.
 SETTINGS = {

@@ -30,7 +30,9 @@ def test_a_link_that_git_brought_is_not_followed(yard, outside, is_there):
     y = yard()
     target = outside / "state.db"
     if is_there:
-        open_store(f"sqlite://{target}").create()
+        store = open_store(f"sqlite://{target}")
+        store.create()
+        store.close()
     before = sorted(os.listdir(outside)), is_there and target.read_bytes()
     (y.root / ".tugtool" / "state.db").symlink_to(target)
     y.repo.git("add", "--force", ".tugtool/state.db")
@@ -63,6 +65,7 @@ def test_the_directory_of_the_state_as_a_link_is_refused_by_all(yard, outside):
     assert sorted(os.listdir(outside / "moved")) == before
 
 
+@pytest.mark.proof(share=0)
 def test_a_persons_own_link_to_another_disk_works_and_doctor_finds_the_log_there(
     repo, clinic, outside
 ):

@@ -36,7 +36,8 @@ def test_a_step_that_was_added_during_the_last_one_is_told_everywhere(play):
 
     seen = play.ok("status")
     assert [(need["what"], need["command"]) for need in seen["needs_you"]] == [
-        ("file_changed", "tugcode diff work")
+        ("changed_outside", "tugcode report work"),
+        ("file_changed", "tugcode diff work"),
     ]
     checks = {check["name"]: check for check in play.tugcode("doctor").data["checks"]}
     (found,) = checks["plan-texts"]["findings"]

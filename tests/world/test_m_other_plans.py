@@ -7,6 +7,8 @@ import pytest
 from conftest import Repo, git
 from support.state import markdown
 from support.worktree import Yard
+from tugtool.workflow.commit.intent import mixed_plans
+from tugtool.workflow.workspace import Workspace
 
 TWO = ".tugtool/tugplan-two.md"
 
@@ -78,6 +80,14 @@ def test_in_a_worktree_of_its_own_a_worker_is_not_warned(both):
     other = both.create("--new", plan="two")
     assert both.run("state", "claim", "two", at=other).codes == []
     assert _commit(both, "two", "step-1", other)["warnings"] == []
+
+
+def test_only_what_the_worktree_itself_serves_counts(both):
+    both.ok("state", "claim", "work", at=both.tree)
+    other = both.create("--new", plan="two")
+    both.ok("state", "claim", "two", at=other)
+    space = Workspace(str(other))
+    assert mixed_plans(space.store, TWO, space.owner) == []
 
 
 def test_a_commit_that_takes_a_held_step_of_another_plan_along_is_told_of(both):

@@ -18,6 +18,7 @@ def can_be_renamed() -> bool:
     return done.returncode == 0
 
 
+@pytest.mark.proof(share=0)
 @pytest.mark.skipif(not can_be_renamed(), reason="a name of one's own needs privileges")
 def test_a_run_that_was_killed_under_another_name_is_taken_over_at_once(play):
     play = play("1 t")

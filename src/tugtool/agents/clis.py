@@ -54,7 +54,14 @@ def command(agent: Agent) -> ClientCommand:
         words = (sys.executable, "-P", "-m", "tugtool.agents.scripted")
         return ClientCommand((*words, agent.env[SCRIPT_VARIABLE]), dict(agent.env))
     made = _MAKERS[str(agent.preset)](agent.role)
-    return ClientCommand(made.argv, {**made.env, **agent.env})
+    argv = _unboxed(made.argv) if agent.confine != "none" else made.argv
+    return ClientCommand(argv, {**made.env, **agent.env})
+
+
+def _unboxed(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """The words without Codex's own sandbox, which mounts, and so cannot start in another one."""
+    at = argv.index("--sandbox") + 1 if "--sandbox" in argv else 0
+    return (*argv[:at], "danger-full-access", *argv[at + 1 :]) if at else argv
 
 
 def _claude(role: str) -> ClientCommand:

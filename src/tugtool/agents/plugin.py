@@ -16,7 +16,7 @@ from tugtool.errors.repository import (
     HomeUnknown,
     PluginMissing,
 )
-from tugtool.system import command, config, files
+from tugtool.system import command, config, files, secrets
 from tugtool.system.command import Streams
 
 TYPE_CHECKING = False
@@ -98,6 +98,7 @@ def _run(client: str, commands: list[list[str]], *, cwd: str) -> Iterator[str]:
         except CannotRun as error:
             raise ClientMissing(client) from error
         said = done.out.text().partition(_BACKTRACE)[0].strip()
+        said = secrets.Mask(config.environment()).text(said)
         if done.timed_out or done.status:
             status = None if done.timed_out else done.status
             mend = _LET_GO if _ELSEWHERE in said else None

@@ -97,16 +97,21 @@ def merge(call: Call) -> Answer:
     from tugtool.workflow import merge as operation
 
     space = call.workspace()
-    how = {name: call.flag(name) for name in ("squash", "dry_run", "unproven")}
+    how = {name: call.flag(name) for name in ("squash", "dry_run", "unproven", "push")}
     # Refuse workers: a worker would merge its own work.
     if how["unproven"] and config.variable("TUGCODE_ATTEMPT") is not None:
         raise PeopleOnly("merge --unproven")
     data, issues = operation.merge(space, space.plan(call.text("plan")), **how)
     after = None if how["dry_run"] else space.back_up
-    return answer(data, lambda: output.lines(_lines(data)), issues, after=after)
+    found = answer(data, lambda: output.lines(_lines(data)), issues, after=after)
+    # A dry run answers whether it would go through.
+    found.status = int(data.get("pushed") is False or bool(data["conflicts"]))
+    return found
 
 
 def _lines(data: Merge) -> list[str]:
+    from tugtool.workflow import sentences
+
     plan, base = data["plan_path"], data["base_branch"]
     if data["merged"]:
         head = f"{plan} is merged to {base} as {data['merged_commit']}"
@@ -131,6 +136,7 @@ def _lines(data: Merge) -> list[str]:
         *(f"  removed {path}" for path in data["removed_worktrees"]),
         *(line for each in data["left"] for line in _left(each, merged=data["merged"])),
         *_saved(data["salvages"]),
+        *(f"  {each}" for each in sentences.of_push(data)),
     ]
 
 
@@ -192,12 +198,14 @@ conflict it names the files and steps. It refuses while items wait for a person,
 checkpoints have no passing run; --unproven merges anyway and records who did. It runs the
 commands of `[merge] check` on the merged result, in a worktree of their own; if one fails,
 nothing moves. Then it moves the base branch once and removes the merged worktrees and branches;
-it keeps those with uncommitted work or a live claim. If a merge is stopped, run it again.""",
+it keeps those with uncommitted work or a live claim. If a merge is stopped, run it again. With
+`[remote]` it first fetches the plan's branches from there; only --push pushes, never by force.""",
         (
             PLAN,
             Option("--squash", "one commit for the plan, with the trailers of every step"),
             Option("--unproven", "merge although items wait for a person or are not proven"),
             Option("--dry-run", "change nothing; show what it would merge, and conflicts"),
+            Option("--push", "then push the base branch to the remote, even if it is merged"),
             WORKTREE,
         ),
         examples="""\

@@ -91,6 +91,7 @@ def _format_result(data: Mapping[str, Any]) -> str:
     limits = f"{many(data['workers'], 'worker')}, leases of {data['lease_seconds']} s"
     rounds = many(data["review_rounds"], "review round")
     lines = [f"{data['plan_path']}: {limits}, {rounds}{_budget(data)}"]
+    lines += [data["untrusted"]] if data["untrusted"] else []
     if not data["verify"]:
         lines.append("the commands of checkpoints are not run: [implement] verify = false")
     if data["paused"]:
@@ -99,13 +100,8 @@ def _format_result(data: Mapping[str, Any]) -> str:
     if data["done"]:
         lines.append("every step is done; what is left are the auditor and the integrator, if any")
     for agent in data["agents"]:
-        if agent["command"] is None:
-            lines.append(f"{agent['role']}: no agent, left out")
-            continue
-        lines.append(f"{agent['role']}: {' '.join(agent['command'])}")
-        env = f", with {', '.join(agent['env'])}" if agent["env"] else ""
-        tries = many(agent["tries"], "try", "tries")
-        lines.append(f"    {agent['timeout_seconds']} s, {tries}{env}")
+        lines += _agent_lines(agent)
+    lines += [f"{each['source']}: {each['command']}" for each in data["commands"]]
     if data["push_remote"] is not None:
         lines.append(f"integrator: will push to {data['push_remote']}")
     lines += [f"worktree {os.path.basename(path)}, reused" for path in data["reused_worktrees"]]
@@ -113,6 +109,15 @@ def _format_result(data: Mapping[str, Any]) -> str:
         lines.append(f"up to {many(data['new_worktrees'], 'new worktree')}")
     lines += [f"{each['step_anchor']}: {each['title']} ({each['status']})" for each in data["todo"]]
     return output.lines(lines)
+
+
+def _agent_lines(agent: Mapping[str, Any]) -> list[str]:
+    if agent["command"] is None:
+        return [f"{agent['role']}: no agent, left out"]
+    env = f", with {', '.join(agent['env'])}" if agent["env"] else ""
+    tries = many(agent["tries"], "try", "tries")
+    how = f"    {agent['timeout_seconds']} s, {tries}{env}, {agent['confinement']}"
+    return [f"{agent['role']}: {' '.join(agent['command'])}", how]
 
 
 def _budget(data: Mapping[str, Any]) -> str:

@@ -51,6 +51,8 @@ def main(words: Sequence[str]) -> int:
         if damage is None:
             _traceback()
         return _refuse(damage or errors.Bug(error), call, as_json)
+    finally:
+        config.mode.call = (False, {})
 
 
 def wants_json(words: Sequence[str]) -> bool:
@@ -107,6 +109,8 @@ def _execute(call: Call) -> Answer | Stream:
 
 def perform(command: Command, call: Call) -> Answer | Stream:
     """Run the command's function; the server calls it too."""
+    looks = parse.access(command.path) in parse.CHANGING_NOTHING
+    config.mode.call, config.mode.looking = (looks, call.values), None
     try:
         return command.function(call)
     except TugError as error:
@@ -120,7 +124,7 @@ def perform(command: Command, call: Call) -> Answer | Stream:
 
 def _refuse_role(call: Call, role: str | None) -> None:
     """Refuse a command that the caller's role may not run."""
-    if role is None or call.path in ("version", "hook pre-tool-use"):
+    if role is None or call.path in ("version", "hook pre-tool-use", "mcp"):
         return
     from tugtool.agents.guard import rules
     from tugtool.errors.repository import RoleRefused

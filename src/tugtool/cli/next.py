@@ -47,6 +47,8 @@ def next_(call: Call) -> Answer:
         lease_seconds=call.seconds("lease_duration"),
         hear=lambda data: None if call.json else mention(output.lines(_waits(data, os.getcwd()))),
     )
+    texts = [each["text"] for each in data["checklist"] if each["kind"] == "checkpoint"]
+    issues += verify.notices(space, texts)
     return answer(data, lambda: _text(data), issues, after=space.back_up)
 
 
@@ -113,6 +115,7 @@ def _waits(data: Next, here: str) -> Iterator[str]:
     yield f"tugcode: waiting for {'the plan to be resumed' if paused else 'a step that is ready'}"
     for each in data["holders"]:
         yield f"  {each['step_anchor']} is held {_held(each, here)}"
+    yield from (f"  {each}" for each in _unpublished(data))
     # A worktree on another machine is not here.
     paths = {each["worktree"] for each in data["holders"] if os.path.isdir(each["worktree"])}
     again = "start its loop again there, and it goes on"
@@ -123,6 +126,14 @@ def _waits(data: Next, here: str) -> Iterator[str]:
     if data["parked_steps"]:
         review = f"tugcode review {plan_argument(data['plan_path'])}"
         yield f"  parked until a person looks: {listing(data['parked_steps'])}; {review}"
+
+
+def _unpublished(data: Next) -> list[str]:
+    if "unpublished_steps" not in data:
+        return []
+    from tugtool.workflow import sentences  # Only with a remote.
+
+    return sentences.unpublished(data)
 
 
 def _held(holder: NextHolder, here: str) -> str:
@@ -150,6 +161,7 @@ def _nothing(data: Next, here: str) -> str:
     said += f"; {many(waiting, 'item')} wait{'s' * (waiting == 1)} for a person" if waiting else ""
     said += f"; it is merged as {merged[:12]}" if merged else ""
     said += f"; parked: {listing(parked)}" if parked else ""
+    said += "".join(f"; {each}" for each in _unpublished(data))
     return f"{said}; next: {data['next']}"
 
 
@@ -205,7 +217,9 @@ def run_by_number(call: Call, error: TugError) -> Answer | Stream:
     word = call.anchor()
     if call.command is None or word != error.facts["anchor"]:
         raise error
-    found = next_step.anchor_of(call.workspace(), str(error.facts["plan"]), word)
+    from tugtool.workflow import overview
+
+    found = overview.anchor_of(call.workspace(), str(error.facts["plan"]), word)
     if found in (None, word):
         raise error
     call.values["step"] = [str(found)]
@@ -222,17 +236,18 @@ def state_verify(call: Call) -> Answer:
     from tugtool.cli import checklist_input
 
     space, plan, anchor, attempt = call.held_step()
-    ordinals = [checklist_input.ordinal(word) for word in call.words("ordinal")]
-    task = verify.prepare(space, plan, anchor, attempt=attempt, ordinals=ordinals)
-    dry_run = call.flag("dry_run")
+    dry_run, words = call.flag("dry_run"), call.words("ordinal")
+    which: Any = {"ordinals": list(map(checklist_input.ordinal, words)), "runs": not dry_run}
+    task = verify.prepare(space, plan, anchor, attempt=attempt, **which)
     confirmed = not dry_run and bool(task.to_run) and _agreed_to(call, task, space.worktree)
     data = {**task.data(), "lease_expires_at": None, "artifact_id": None}
     if confirmed:
         limit = call.seconds("timeout") or verify.LIMIT_SECONDS
-        data = verify.carry_out(space, task, limit_seconds=limit, hear=_progress_printer(call))
+        how: Any = {"hear": _progress_printer(call), "watch": call.watch, "limit_seconds": limit}
+        data = verify.carry_out(space, task, **how)
     data = {**data, "dry_run": dry_run, "confirmed": confirmed}
-    declined = not dry_run and bool(task.to_run) and not confirmed
-    bad = declined or (not dry_run and bool(data["failed"] or data["refused"]))
+    declined = task.to_run and not confirmed
+    bad = not dry_run and bool(declined or data["failed"] or data["refused"])
     issues = [] if dry_run else list(_issues(data))
     return Answer(data, lambda: "".join(_lines(data, task)), issues=issues, status=int(bad))
 

@@ -109,6 +109,7 @@ def print_issues(issues: Sequence[Mapping[str, object]]) -> None:
     """Print issues on standard error."""
     for issue in issues:
         said = f"tugcode: {issue['code']}: {_block(str(issue['message']))}\n"
+        said += f"  next: {_block(str(issue['hint']))}\n" if issue.get("hint") else ""
         mention(_fit(said, sys.stderr))
 
 

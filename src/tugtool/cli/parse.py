@@ -12,74 +12,78 @@ if TYPE_CHECKING:
     from tugtool.cli.output import Answer, Stream
     from tugtool.workflow.workspace import Workspace
 
-#: Every command, in the order of the help: its module and its summary, so that help and
-#: completion can list commands without loading them.
+#: Every command, in the order of the help: its module, who else may use it, and its summary. Help,
+#: completion, guard and server list commands by it without loading them. `look`, `read` and `aid`
+#: change nothing: `look` is for agents and over HTTP, `read` only over HTTP, `aid` only for agents.
+#: `hold`, `steer` and `git` change something, over HTTP too; the server's guide says for whom.
 FAMILIES = {
     "init": ("repo", "prepare a repository for Tugtool"),
+    "trust": ("trust", "see what the files of this repository run, and say whether they may"),
     "plan new": ("plan", "start a plan from the skeleton"),
     "plan import": ("state_revise", "write a plan from the tasks of another tool"),
-    "validate": ("plan", "check plans against the rules of the format"),
+    "validate": ("plan look", "check plans against the rules of the format"),
     "implement": ("implement", "carry a plan out with agents, several steps at a time"),
     "next": ("next", "get a step to work on, with its text and checklist"),
     "done": ("next", "check the step you hold, commit its work and complete it"),
-    "status": ("repo", "show what is at work here, and what waits for you"),
-    "list": ("plan", "list the plans of this repository"),
-    "state show": ("state_show", "show how far a plan is"),
-    "state ready": ("state_show", "list the steps by what you can do with them"),
-    "state why": ("state_show", "explain why a step is not ready, who holds it, and what frees it"),
-    "state log": ("state_show", "list the events, oldest first"),
-    "state stats": ("state_show", "show times and counts of each step"),
-    "state diff": ("state_revise", "compare the plan file with the agreed text"),
-    "state revisions": ("state_revise", "list the agreed texts of a plan, or print one of them"),
-    "report": ("state_records", "report on a plan: done, proved, deferred, repaired, waiting"),
-    "transcript": ("implement", "show the input and output of agents, also while they run"),
-    "plan show": ("plan", "show a plan as the parser reads it"),
-    "plan graph": ("plan", "show which steps can run in parallel"),
-    "state review": ("state_review", "list what waits for you; accept or reject it"),
-    "plan accept": ("state_revise", "accept a plan's new text after you have seen the changes"),
-    "state pause": ("state_admin", "hand out no more steps"),
-    "state resume": ("state_admin", "hand out steps again"),
-    "state release": ("state_admin", "give a claimed step back"),
-    "state reset": ("state_admin", "take a step from its holder, or free a parked one"),
-    "state reopen": ("state_admin", "send a completed step back to be done again"),
-    "state archive": ("state_records", "hide a plan that is done or given up"),
-    "state init": ("state_admin", "record a plan, so that workers can carry it out"),
+    "status": ("repo look", "show what is at work here, and what waits for you"),
+    "list": ("plan look", "list the plans of this repository"),
+    "state show": ("state_show look", "show how far a plan is"),
+    "state ready": ("plan look", "list the steps by what you can do with them"),
+    "state why": ("plan look", "explain why a step is not ready, who holds it, and what frees it"),
+    "state log": ("state_show look", "list the events, oldest first"),
+    "state stats": ("plan look", "show times and counts of each step"),
+    "state diff": ("state_revise look", "compare the plan file with the agreed text"),
+    "state revisions": ("state_revise look", "list the agreed texts of a plan, or print one"),
+    "report": ("state_records look", "report on a plan: done, proved, deferred, repaired, waiting"),
+    "transcript": ("implement read", "show the input and output of agents, also while they run"),
+    "plan show": ("plan look", "show a plan as the parser reads it"),
+    "plan graph": ("plan look", "show which steps can run in parallel"),
+    "state review": ("state_review look", "list what waits for you; accept or reject it"),
+    "plan accept": ("state_revise git", "accept a plan's new text after you have seen the changes"),
+    "state pause": ("state_admin steer", "hand out no more steps"),
+    "state resume": ("state_admin steer", "hand out steps again"),
+    "state release": ("state_admin hold", "give a claimed step back"),
+    "state reset": ("state_admin steer", "take a step from its holder, or free a parked one"),
+    "state reopen": ("state_admin steer", "send a completed step back to be done again"),
+    "state archive": ("state_records steer", "hide a plan that is done or given up"),
+    "state init": ("state_admin git", "record a plan, so that workers can carry it out"),
     "state migrate": ("state_admin", "bring the tables in PostgreSQL up to date"),
-    "state claim": ("state", "get the next step to work on, exactly once"),
-    "state start": ("state", "record that work on a step begins"),
-    "state heartbeat": ("state", "renew the lease on a step"),
-    "state update": ("state", "set checklist items of a step"),
-    "state artifact": ("state", "leave a note about a step for later workers"),
-    "state verify": ("next", "run the commands of a step's checkpoints, tick what passes"),
-    "state complete": ("state", "record that a step is done"),
+    "state claim": ("state hold", "get the next step to work on, exactly once"),
+    "state start": ("state hold", "record that work on a step begins"),
+    "state heartbeat": ("state hold", "renew the lease on a step"),
+    "state update": ("state hold", "set checklist items of a step"),
+    "state artifact": ("state hold", "leave a note about a step for later workers"),
+    "state verify": ("next git", "run the commands of a step's checkpoints, tick what passes"),
+    "state complete": ("state hold", "record that a step is done"),
     "state exec": ("state_exec", "claim a step and run a command for it under the claim"),
-    "commit": ("commit", "commit a step's work and complete the step"),
-    "merge": ("commit", "merge a done plan's branches into its base branch"),
-    "state reconcile": ("state_records", "complete the steps whose commits git has"),
-    "worktree create": ("worktree", "make a worktree for a plan"),
-    "worktree list": ("worktree", "list the worktrees of plans, and branches that have none"),
-    "worktree remove": ("worktree", "remove a worktree and its branch"),
-    "worktree clean": ("worktree", "save uncommitted work of a lost step, and clean the worktree"),
-    "worktree cleanup": ("worktree", "remove the worktrees and branches whose work has landed"),
-    "worktree sync": ("worktree", "merge the commits that your step depends on"),
-    "worktree salvage list": ("worktree", "list saved uncommitted work"),
-    "worktree salvage show": ("worktree", "show the files of saved work"),
-    "worktree salvage apply": ("worktree", "apply saved work to this worktree, uncommitted"),
-    "worktree salvage prune": ("worktree", "drop saved work that has landed, or that you name"),
+    "commit": ("commit git", "commit a step's work and complete the step"),
+    "merge": ("commit git", "merge a done plan's branches into its base branch"),
+    "state reconcile": ("state_records git", "complete the steps whose commits git has"),
+    "worktree create": ("worktree git", "make a worktree for a plan"),
+    "worktree list": ("worktree look", "list the worktrees of plans, and branches that have none"),
+    "worktree remove": ("worktree git", "remove a worktree and its branch"),
+    "worktree clean": ("worktree git", "save uncommitted work of a lost step, clean the worktree"),
+    "worktree cleanup": ("worktree git", "remove the worktrees and branches whose work has landed"),
+    "worktree sync": ("worktree git", "merge the commits that your step depends on"),
+    "worktree publish": ("worktree git", "push this clone's branches, for other machines"),
+    "worktree salvage list": ("worktree look", "list saved uncommitted work"),
+    "worktree salvage show": ("worktree look", "show the files of saved work"),
+    "worktree salvage apply": ("worktree git", "apply saved work to this worktree, uncommitted"),
+    "worktree salvage prune": ("worktree git", "drop saved work that has landed, or that you name"),
     "dash create": ("dash", "begin small work without a plan, in a worktree of its own"),
     "dash commit": ("dash", "commit the work in a dash, and record the round"),
     "dash join": ("dash", "merge a dash into its base branch, and end it"),
     "dash release": ("dash", "give a dash up"),
-    "dash list": ("dash", "list the dashes"),
-    "dash show": ("dash", "show a dash and its rounds"),
-    "doctor": ("repo", "find problems here, and say how to repair them"),
-    "config": ("repo", "show the settings in force and where they come from"),
-    "plugin path": ("agents", "show where the plugin for agent clients is"),
+    "dash list": ("dash look", "list the dashes"),
+    "dash show": ("dash look", "show a dash and its rounds"),
+    "doctor": ("repo look", "find problems here, and say how to repair them"),
+    "config": ("repo look", "show the settings in force and where they come from"),
+    "plugin path": ("agents aid", "show where the plugin for agent clients is"),
     "plugin install": ("agents", "install the plugin in an agent client"),
-    "hook pre-tool-use": ("agents", "tell an agent client whether a tool call is allowed"),
+    "hook pre-tool-use": ("agents aid", "tell an agent client whether a tool call is allowed"),
     "state move": ("state_records", "move the record of a renamed plan to its new name"),
     "state prune": ("state_records", "drop the records of plans without a file"),
-    "state export": ("state_records", "write the state as JSON lines"),
+    "state export": ("state_records read", "write the state as JSON lines"),
     "state import": ("state_records", "read a file that `export` wrote"),
     "state restore": ("state_admin", "replace a lost or damaged database with its backup"),
     "serve": ("serve", "serve the record over HTTP, to pages, scripts and other machines"),
@@ -87,10 +91,12 @@ FAMILIES = {
     "serve token list": ("serve", "list the tokens, without their secrets"),
     "serve token revoke": ("serve", "make a token invalid at once"),
     "open": ("serve", "serve the record and open it in the browser"),
-    "completion": ("help", "print a completion script for a shell"),
-    "version": ("repo", "show the versions of Tugtool, Python, git and SQLite"),
-    "complete-words": ("help", "answer a completion script"),
+    "mcp": ("mcp", "serve the record to an agent client, as MCP tools"),
+    "completion": ("help aid", "print a completion script for a shell"),
+    "version": ("repo look", "show the versions of Tugtool, Python, git and SQLite"),
+    "complete-words": ("help aid", "answer a completion script"),
 }
+CHANGING_NOTHING = ("look", "read", "aid")
 GROUPS = {
     "plan": "write and inspect plans",
     "state": "carry a plan out, step by step",
@@ -174,9 +180,14 @@ def find(path: str) -> Command | None:
     if path not in FAMILIES:
         return None
     # Importing importlib would cost more.
-    family = __import__(f"tugtool.cli.{FAMILIES[path][0]}", fromlist=["COMMANDS"])
+    family = __import__(f"tugtool.cli.{FAMILIES[path][0].split()[0]}", fromlist=["COMMANDS"])
     commands: tuple[Command, ...] = family.COMMANDS
     return next(command for command in commands if command.path == path)
+
+
+def access(path: str) -> str:
+    """The word in the table that says who else may use a command; "" if nobody."""
+    return FAMILIES[path][0].partition(" ")[2]
 
 
 #: Allowed anywhere on the command line before `--`.
@@ -211,7 +222,8 @@ class Call:
         self.values: dict[str, list[str]] = {}
         #: The text of standard input, if the call does not come from a command line.
         self.given: bytes | None = None
-        self.json = self.help = False
+        self.watch: Callable[[], object] = lambda: None  # It may raise to stop a long command.
+        self.json = self.help = self.served = False
 
     @property
     def path(self) -> str:

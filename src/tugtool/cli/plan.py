@@ -1,10 +1,23 @@
-"""validate, list, and plan new, show, graph."""
+"""Looks at plans and steps: validate, list, plan show, plan graph, state ready, why and stats.
+
+And plan new, which makes one.
+"""
 
 from __future__ import annotations
 
 from tugtool.cli import output
 from tugtool.cli.output import Answer
-from tugtool.cli.parse import Argument, Call, Command, Option
+from tugtool.cli.parse import (
+    ANY_PLAN,
+    EVERY_PLAN,
+    PLAN,
+    STEP,
+    WORKTREE,
+    Argument,
+    Call,
+    Command,
+    Option,
+)
 from tugtool.git import discover
 from tugtool.system import text
 
@@ -12,6 +25,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
+
+    from tugtool.schemas import StateStats
 
 
 def validate(call: Call) -> Answer:
@@ -106,6 +121,56 @@ def plan_graph(call: Call) -> Answer:
     return Answer(data, lambda: draw(data, shape))
 
 
+def state_ready(call: Call) -> Answer:
+    """List the steps by what you can do with them."""
+    from tugtool import state
+
+    space = call.workspace()
+    data = state.ready(space.store, space.plan(call.text("plan")))
+
+    def text() -> str:
+        from tugtool.cli.draw import canvas, tables
+
+        return canvas.drawn(tables.draw_ready, data)
+
+    return Answer(data, text)
+
+
+def state_why(call: Call) -> Answer:
+    """Explain the situation of a step."""
+    from tugtool.workflow import overview
+
+    space = call.workspace()
+    data = overview.why(space, space.plan(call.text("plan")), call.anchor())
+
+    def text() -> str:
+        from tugtool.cli.draw import canvas, tables
+
+        page = canvas.for_output()
+        tables.draw_why(page, data, space.repo.root)
+        return page.text()
+
+    return Answer(data, text)
+
+
+def state_stats(call: Call) -> Answer:
+    """Show times and counts."""
+    from tugtool import state
+
+    space = call.workspace()
+    plan = space.plan_or_all(call.text("plan"))
+    data: StateStats = {"plans": []}
+    if plan is not None or space.store.exists():
+        data = state.stats(space.store, plan, archived=call.flag("all"))
+
+    def text() -> str:
+        from tugtool.cli.draw import tables
+
+        return tables.table(data["plans"])
+
+    return Answer(data, text)
+
+
 _PLAN = Argument(
     "[plan]",
     "a path, a file name, a slug, or the beginning of one; may be left out where there is only one",
@@ -196,6 +261,37 @@ diagnostics of `tugcode validate`.""",
 tugcode plan graph parser  # waves and critical path
 tugcode plan graph parser --format mermaid  # for a Markdown page
 tugcode plan graph parser --format dot | dot -Tsvg > plan.svg  # a picture""",
+    ),
+    Command(
+        "state ready",
+        state_ready,
+        "Lists ready, claimed, stale, blocked, parked and completed steps. Changes nothing.",
+        (ANY_PLAN, WORKTREE),
+        examples="tugcode ready parser  # which steps can I claim?",
+    ),
+    Command(
+        "state why",
+        state_why,
+        """\
+Says in sentences, or as data with --json: the holder of the step and the times of its claim; the
+steps that it waits for, and where that chain ends; whether it is parked, paused or completed.
+Changes nothing.""",
+        (PLAN, STEP, WORKTREE),
+        examples="""\
+tugcode why parser step-3  # why can I not claim it?
+tugcode why parser step-3 --json  # as data""",
+    ),
+    Command(
+        "state stats",
+        state_stats,
+        """\
+Waited: the time in which the step was ready and no worker held it; parked and paused time counts,
+blocked time does not. Worked: from claim to end; if the worker was lost, until its last sign of
+life.""",
+        (EVERY_PLAN, Option("--all", "show archived plans too"), WORKTREE),
+        examples="""\
+tugcode stats parser  # where did the time go?
+tugcode stats --json  # all plans, in seconds""",
     ),
 )
 

@@ -6,7 +6,7 @@ import sys
 
 from tugtool import __version__
 from tugtool.cli import output
-from tugtool.cli.output import Answer, clean
+from tugtool.cli.output import Answer, answer, clean
 from tugtool.cli.parse import Call, Command, Option
 from tugtool.git import discover
 from tugtool.system import config
@@ -22,21 +22,31 @@ if TYPE_CHECKING:
 
 def init(call: Call) -> Answer:
     """Set up a repository, or check that it is set up."""
+    from tugtool.cli import mcp
     from tugtool.workflow import plans as operation
 
     repo = discover(call.cwd)
-    claude = _wants_rules(call, repo)
+    claude, entries = _wants_rules(call, repo), mcp.client_entries(call, repo)
     data, parts = operation.set_up(repo, check=call.flag("check"), claude=claude)
+    data["mcp"] = [each.write() for each in entries] if entries else None
+    data["next"] = mcp.next_command(repo, starts_client=bool(entries))
+    if not (call.json or call.flag("check")) and _is_person():
+        from tugtool.cli import trust
+
+        trust.ask_once(call.cwd)
 
     def text() -> str:
         created, added = data["created"], data["claude"]
-        lines = [f"{'created' if name in created else 'kept   '}  {name}" for name in parts]
+        # With --mcp a user who is set up wants to know of the client's file.
+        parts_shown = created if entries else parts
+        lines = [f"{'created' if name in created else 'kept   '}  {name}" for name in parts_shown]
         lines += [] if added is None else _check_lines(added)
+        lines += [each.sentence for each in entries]
         state = "is set up" if not created else "is ready"
         lines += [f"{clean(repo.root)} {state}. Next: {data['next']}"]
         return "\n".join(lines) + "\n"
 
-    return Answer(data, text)
+    return answer(data, text, mcp.entry_warnings(repo, entries))
 
 
 def _check_lines(added: InitClaude) -> list[str]:
@@ -51,14 +61,17 @@ def _wants_rules(call: Call, repo: Repository) -> bool:
     """True if --claude was given or the user agrees to rules for Claude Code."""
     if call.flag("claude"):
         return True
-    person = output.on_terminal(sys.stdin, sys.stdout, sys.stderr)
-    if call.json or call.flag("check") or not person:
+    if call.json or call.flag("check") or not _is_person():
         return False
     from tugtool.agents import plugin
 
     if not plugin.would_add(repo.root):
         return False
     return output.agreed("Let Claude Code run tugcode here without asking (.claude/settings.json)?")
+
+
+def _is_person() -> bool:
+    return output.on_terminal(sys.stdin, sys.stdout, sys.stderr)
 
 
 def show_config(call: Call) -> Answer:
@@ -100,12 +113,14 @@ def show_config(call: Call) -> Answer:
 
 def _add_variable(rows: list[dict[str, object]]) -> None:
     """Add the address of the state from the environment, without its password."""
-    url = config.variable("TUGCODE_STATE_URL")
+    url, source = config.variable("TUGCODE_STATE_URL"), "TUGCODE_STATE_URL"
+    if url is None:
+        url, source = config.variable("TUGCODE_SERVER"), "TUGCODE_SERVER"
     if url is not None:
-        from tugtool.system import agent_config
+        from tugtool.system import state_config
 
         (row,) = (each for each in rows if each["key"] == "state.url")
-        row.update(value=agent_config.without_password(url), source="TUGCODE_STATE_URL")
+        row.update(value=state_config.without_password(url), source=source)
 
 
 def version(call: Call) -> Answer:
@@ -207,10 +222,11 @@ def _verdict(canvas: Canvas, data: Doctor, *, every: bool) -> None:
         facts = [f"{made - skipped} of {made} checks made", f"skipped: {'; '.join(reasons)}"]
     facts += _found(data)
     notes = sum(each["severity"] == "note" for c in data["checks"] for each in c["findings"])
-    if notes and not every:
-        facts.append(f"{notes} note{'s' * (notes > 1)} (--all)")
-    versions = data["versions"]
-    facts += [f"SQLite {versions['sqlite']}", f"git {versions['git'] or 'not found'}"]
+    facts += [f"{notes} note{'s' * (notes > 1)} (--all)"] if notes and not every else []
+    has = data["versions"]
+    shared = "state" in has
+    facts += [f"{has['state']} at {has['state_url']}" if shared else f"SQLite {has['sqlite']}"]
+    facts += [f"git {has['git'] or 'not found'}"]
     well = ("bold done", "all is well") if data["healthy"] else ("bold wrong", "not healthy")
     canvas.facts(*(("", canvas.said(fact)) for fact in facts), lead=[well, ("", ": ")])
 
@@ -234,12 +250,16 @@ def status(call: Call) -> Answer:
 
     def text() -> str:
         from tugtool.cli.draw import status
+        from tugtool.workflow import trust  # People are told; programs meet E110.
 
+        if data["plans"]:
+            output.print_issues(trust.notices(space.repo.root, space.settings))
         return status.draw_status(data)
 
-    return Answer(data, text, issues=overview.hidden(space.repo, data["plans"]))
+    return Answer(data, text, issues=overview.status_issues(space, data))
 
 
+_CLIENTS = ("claude", "codex", "gemini", "opencode", "vscode")
 COMMANDS = (
     Command(
         "init",
@@ -250,16 +270,31 @@ the state and the linked worktrees on every branch. Run it as often as you like:
 existing files, also those that you have changed. Works before the first commit, and from a
 linked worktree too; the files are made in the main one.
 
+On a terminal it asks once whether you trust the repository (`tugcode trust`), unless you have
+answered before.
+
 --claude also adds rules to .claude/settings.json: Claude Code may run tugcode without asking,
 and may never edit the state or the log. The other contents of that file stay. On a terminal,
-`tugcode init` offers this if there is a .claude/.""",
+`tugcode init` offers this if there is a .claude/.
+
+--mcp enters `tugcode mcp` in the client's file for MCP servers; the rest of that file stays.
+Give it once for each client. It warns if the client could not start the server.""",
         (
             Option("--check", "change nothing; exit 1 if anything is missing"),
             Option("--claude", "also write permission rules for Claude Code"),
+            Option(
+                "--mcp CLIENT",
+                "enter tugcode mcp in a client's settings",
+                choices=_CLIENTS,
+                repeat=True,
+            ),
+            Option("--yes", "with --mcp: change a file of yours without asking"),
         ),
         examples="""\
 tugcode init  # set up the repository of the current directory
 tugcode init --claude  # and let Claude Code run tugcode
+tugcode init --mcp codex  # let Codex work on plans, over MCP
+tugcode init --mcp claude --mcp gemini --yes  # two clients, without a question
 tugcode init --check  # in CI: is it set up?""",
     ),
     Command(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from tugtool.server.process import Server
     from tugtool.server.tokens import Tokens
+    from tugtool.workflow.workspace import Workspace
 
 
 def serve(call: Call) -> Stream:
@@ -28,7 +29,9 @@ def serve(call: Call) -> Stream:
 
 
 def _refuse_workers(call: Call) -> None:
-    if config.variable("TUGCODE_ATTEMPT") is not None:
+    from tugtool.workflow import workers
+
+    if config.variable("TUGCODE_ATTEMPT") is not None or workers.is_below_worker(os.getppid()):
         # The server's own token is an operator's, who may review.
         raise PeopleOnly(call.path, hint="tugcode status")
     if config.git_location_is_forced():
@@ -44,7 +47,10 @@ def _server(call: Call) -> Server:
         if missing == "tugtool":
             raise
         raise errors.ExtraMissing("serve", missing=missing) from error
-    space = call.workspace()
+    from tugtool.workflow import trust
+
+    space = _workspace(call)
+    trust.refuse_serving(space.repo, space.settings)
     port = call.text("port")
     if port is not None and not (port.isascii() and port.isdecimal() and int(port) < 1 << 16):
         raise errors.Usage(f'--port takes 0 to 65535, not "{port}"', command=call.path)
@@ -52,6 +58,7 @@ def _server(call: Call) -> Server:
     unix = call.text("unix")
     listening = Listening(
         space.settings,
+        space.repo.root,
         space.copies,
         port=None if port is None else int(port),
         unix=unix if unix in (None, "auto") else os.path.join(call.cwd, unix or ""),
@@ -60,6 +67,22 @@ def _server(call: Call) -> Server:
     listening.behind_proxy |= call.flag("behind_proxy")
     read_only, log_all = call.flag("read_only"), call.flag("access_log")
     return Server(space, listening, read_only=read_only, log_all=log_all)
+
+
+def _workspace(call: Call) -> Workspace:
+    """The workspace; refuses a state that another server has."""
+    space = call.workspace()
+    if space.settings.state_url().startswith("http"):
+        from tugtool.system import state_config
+
+        at = state_config.without_password(space.settings.state_url())
+        refusal = errors.Usage(f"{at} serves the state of this repository", command=call.path)
+        looks = call.path in ("serve", "open") and not at.startswith("http+unix")
+        there = f"open {at}#t=TOKEN" if looks else f"on its machine: tugcode {call.path}"
+        here = f"for a state in a file here: TUGCODE_STATE_URL= tugcode {call.path}"
+        refusal.hint = f"{there}; {here}"
+        raise refusal
+    return space
 
 
 def _served(server: Server, *, opens: bool) -> Iterator[Answer]:
@@ -81,6 +104,7 @@ def _open_page(server: Server) -> str:
 
     The token is not on a command line, where every user of the machine could read it.
     """
+    import threading
     import webbrowser
 
     path = os.path.join(server.directory, "open.html")
@@ -90,7 +114,8 @@ def _open_page(server: Server) -> str:
     url = str(server.data()["url"])
     with open(descriptor, "w", encoding="utf-8") as file:
         file.write(f'<!doctype html><meta http-equiv="refresh" content="0;url={url}">\n')
-    webbrowser.open(f"file://{path}")
+    # A browser in a terminal ends only when its user leaves it.
+    threading.Thread(target=webbrowser.open, args=(f"file://{path}",), daemon=True).start()
     return path
 
 
@@ -126,7 +151,7 @@ def token_revoke(call: Call) -> Answer:
     _refuse_workers(call)
     name = call.text("name") or ""
     revoked = _tokens(call)[1].revoke(name)
-    said = f"revoked {name}" if revoked else f"there is no token {name}"
+    said = f"revoked {name}" if revoked else f"there is no token {name}: tugcode serve token list"
     data = {"name": name, "revoked": revoked}
     return Answer(data, lambda: output.lines([said]), status=0 if revoked else 1)
 
@@ -134,7 +159,7 @@ def token_revoke(call: Call) -> Answer:
 def _tokens(call: Call) -> tuple[Any, Tokens]:
     from tugtool.server.tokens import Tokens
 
-    space = call.workspace()
+    space = _workspace(call)
     os.makedirs(space.copies, exist_ok=True)
     return space, Tokens(space.copies)
 
@@ -168,7 +193,8 @@ COMMANDS = (
 Serves the commands of tugcode over HTTP, for a page, for scripts, and for workers on other
 machines. It listens at 127.0.0.1 and prints its address with a token, which ends with it. Every
 request needs a token. What is refused is logged as JSON lines on standard error. SIGTERM stops it
-within five seconds. It needs the extra `serve`: pip install 'tugtool[serve]'.""",
+within five seconds. It needs the extra `serve`: pip install '.[serve]' in the directory of its
+source. `tugcode serve token add` makes tokens for people and machines.""",
         (Option("--open", "open it in the browser"), *_OPTIONS),
         examples="""\
 tugcode serve  # for yourself, on this machine

@@ -94,7 +94,16 @@ def claim_text(data: StateClaim) -> str:
     if parked:
         look = f"tugcode review {plan_argument(data['plan_path'])}"
         line += f"; parked: {listing(parked)} ({look})"
+    line += "".join(f"; {each}" for each in _unpublished(data))
     return clean(line) + "\n"
+
+
+def _unpublished(data: StateClaim) -> list[str]:
+    if "unpublished_steps" not in data:
+        return []
+    from tugtool.workflow import sentences  # Only with a remote.
+
+    return sentences.unpublished(data)
 
 
 def claim_notes(data: StateClaim) -> list[str]:
@@ -164,16 +173,20 @@ def state_artifact(call: Call) -> Answer:
     kind, summary = call.text("kind"), call.text("summary")
     if kind is None or summary is None:
         raise errors.Usage("artifact needs --kind and --summary", command="state artifact")
+    from tugtool.system import config, secrets
+
     space, plan, anchor, attempt = call.held_step()
+    # Notes quote what commands printed.
+    mask, content = secrets.Mask(config.environment()), _content(call)
     data = state.artifact(
         space.store,
         plan,
         anchor,
         kind=kind,
-        summary=summary,
+        summary=mask.text(summary),
         owner=space.owner,
         attempt=attempt,
-        content=_content(call),
+        content=None if content is None else mask.text(content),
     )
     return answer(data, f"recorded {data['kind']} for {data['anchor']}")
 
@@ -206,7 +219,11 @@ def state_complete(call: Call) -> Answer:
     )
     again = " already" if data["already_completed"] else ""
     text = f"completed{again} {data['anchor']}; {output.remaining(data['remaining_steps'])}"
-    return answer(data, text, after=space.back_up)
+    if commit is None:
+        return answer(data, text, after=space.back_up)
+    from tugtool.workflow.commit import named
+
+    return answer(data, text, named.warnings(space, data, commit), after=space.back_up)
 
 
 def _force_reason(call: Call) -> str | None:

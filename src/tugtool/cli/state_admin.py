@@ -25,10 +25,14 @@ from tugtool.workflow import workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from tugtool.schemas import StateRelease, StateReopen, StateReset, StateRestore
     from tugtool.workflow.records import RecordedPlan
 
 
+#: The next worker is told why the step has to be done again.
+NEEDED_REASON = Option("--reason TEXT", "the reason, which the next worker is told; required")
 _FORCING = ("force", "reopen_changed", "drop_completed", "drop_claimed", "revert", "dry_run")
 
 
@@ -45,7 +49,8 @@ def state_init(call: Call) -> Answer:
         from tugtool.workflow import shared_record
 
         shared_record.make_tables(space)
-    done = records.init(space, name, max_bytes=call.number("max_bytes"))
+    how: Any = {"max_bytes": call.number("max_bytes"), "own": not call.served}
+    done = records.init(space, name, **how)
     after = None if done.data["already_initialized"] else space.back_up
     return Answer(done.data, lambda: _recorded(done), issues=done.issues, after=after)
 
@@ -85,13 +90,16 @@ def state_release(call: Call) -> Answer:
         problem = "--force and --worktree exclude each other: force asks for no owner"
         raise errors.Usage(problem, command="state release")
     reason = (call.text("reason") or "").strip() or None
-    if call.flag("park") != (reason is not None):
-        raise errors.Usage("--park and --reason TEXT go together", command="state release")
+    park = call.flag("park")
+    if park and reason is None:
+        raise errors.Usage("--park needs --reason TEXT", command="state release")
     space, plan, anchor, attempt = call.held_step()
-    data, issues = workspace.release(
-        space, plan, anchor, attempt=attempt, force=call.flag("force"), park_reason=reason
-    )
-    verb = "parked" if reason else "released"
+    force = call.flag("force")
+    how: Any = {"force": force, "save": call.flag("save")}
+    how |= {"park_reason": reason} if park else {"reason": reason}
+    how |= {"actor": space.decider()} if force else {}
+    data, issues = workspace.release(space, plan, anchor, attempt=attempt, **how)
+    verb = "parked" if park else "released"
     return answer(data, f"{verb} {data['anchor']}{_kept(data)}", issues)
 
 
@@ -104,7 +112,7 @@ def state_reset(call: Call) -> Answer:
     """Take a step from its holder."""
     space = call.workspace()
     plan, reason = space.plan(call.text("plan")), call.text("reason")
-    data, issues = workspace.reset(space, plan, call.anchor(), reason=reason)
+    data, issues = workspace.reset(space, plan, call.anchor(), actor=space.decider(), reason=reason)
     word = "reset" if data["reset"] else "unparked" if data["unparked"] else "nothing to reset:"
     return answer(data, f"{word} {data['anchor']}{_kept(data)}", issues)
 
@@ -121,7 +129,7 @@ def state_reopen(call: Call) -> Answer:
         call.anchor(),
         reason=reason,
         force=call.flag("force"),
-        actor=space.owner,
+        actor=space.decider(),
     )
     return answer(data, lambda: _reopened(data))
 
@@ -130,7 +138,8 @@ def _reopened(data: StateReopen) -> str:
     lines = [f"reopened {data['anchor']}; the next worker is told the reason"]
     if data["was_commit"]:
         lines += [
-            f"its commit {data['was_commit'][:12]} stays on its branch, and is merged with it"
+            f"its commit {data['was_commit'][:12]} stays on its branch, and is merged with it, "
+            "unless it conflicts with what is done instead"
         ]
     if data["dependents"]:
         lines += [f"built on it, and left alone: {errors.listing(data['dependents'])}"]
@@ -140,7 +149,7 @@ def _reopened(data: StateReopen) -> str:
 def state_pause(call: Call) -> Answer:
     """Stop new claims."""
     space = call.workspace()
-    why = {"actor": space.owner, "reason": call.text("reason")}
+    why = {"actor": space.decider(), "reason": call.text("reason")}
     data = state.pause(space.store, space.plan(call.text("plan")), **why)
     return answer(data, f"{data['plan_path']} is paused")
 
@@ -148,9 +157,10 @@ def state_pause(call: Call) -> Answer:
 def state_resume(call: Call) -> Answer:
     """Allow claims again."""
     space = call.workspace()
-    why = {"actor": space.owner, "reason": call.text("reason")}
+    why = {"actor": space.decider(), "reason": call.text("reason")}
     data = state.resume(space.store, space.plan(call.text("plan")), **why)
-    return answer(data, f"{data['plan_path']} goes on")
+    said = "goes on" if data["changed"] else "was not paused"
+    return answer(data, f"{data['plan_path']} {said}")
 
 
 def state_restore(call: Call) -> Answer:
@@ -238,18 +248,22 @@ tugcode state init parser --force --dry-run  # what a changed text would mean"""
         state_release,
         """\
 The step is pending again; completed items stay completed, the others are open. With --park
-it waits for a person, and no worker gets it.""",
+it waits for a person, and no worker gets it. Your uncommitted files stay in your worktree;
+--save also keeps them under a salvage ref, which the next claim of the step names.""",
         (
             PLAN,
             STEP,
             Option("--force", "also if another worker holds it"),
             Option("--park", "make it wait for a person"),
+            Option("--save", "save your uncommitted work for the next worker"),
             REASON,
             ATTEMPT,
             WORKTREE,
         ),
         examples="""\
 tugcode release parser step-3  # I stop here
+tugcode release parser step-3 --save  # and another worktree can go on with my files
+tugcode release parser step-3 --force --reason "it hangs"  # of another worker
 tugcode release parser step-3 --park --reason "no access"  # a person has to look""",
     ),
     Command(
@@ -269,7 +283,7 @@ tugcode reset parser step-3 --reason "the key is there now"  # `why` and `log` s
         """\
 For people. Its items are open again. Refuses while a step that depends on it is claimed or
 completed; --force reopens it anyway.""",
-        (PLAN, STEP, REASON, Option("--force", "also if other steps build on it"), WORKTREE),
+        (PLAN, STEP, NEEDED_REASON, Option("--force", "also if other steps build on it"), WORKTREE),
         examples="""\
 tugcode reopen parser step-3 --reason "reverted"  # it has to be done again""",
     ),

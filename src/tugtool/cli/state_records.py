@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import chain
 
 from tugtool import state
 from tugtool.cli import output
@@ -11,9 +12,10 @@ from tugtool.cli.output import Answer, Stream, answer, clean
 from tugtool.cli.parse import ANY_PLAN, EVERY_PLAN, WORKTREE, Argument, Call, Command, Option
 from tugtool.errors import Unwritable, Usage, plan_argument
 from tugtool.errors.state import DatabaseUnavailable, PlanNotInitialised
+from tugtool.state import record
 from tugtool.system import files, text
 from tugtool.system.text import many
-from tugtool.workflow import records
+from tugtool.workflow import exports, records
 from tugtool.workflow.merge import reconcile
 
 TYPE_CHECKING = False
@@ -32,8 +34,8 @@ AT_ONCE_BYTES = 1 << 16
 def state_archive(call: Call) -> Answer:
     """Archive a plan, or bring it back."""
     space = call.workspace()
-    undo = call.flag("undo")
-    data = state.archive(space.store, space.plan(call.text("plan")), undo=undo, actor=space.owner)
+    undo, plan = call.flag("undo"), space.plan(call.text("plan"))
+    data = state.archive(space.store, plan, undo=undo, actor=space.decider())
     again = "again" if data["changed"] else "as it was"
     before = "" if data["changed"] else " already"
     word = f"is {data['plan_status']} {again}" if undo else f"is archived{before}"
@@ -56,16 +58,22 @@ def state_export(call: Call) -> Answer | Stream:
     plan = space.plan_or_all(call.text("plan"))
     if not space.store.exists():
         raise PlanNotInitialised(None)
-    lines, held = state.export(space.store, plan), records.held_in_export(space, plan)
+    lines, held = state.export(space.store, plan), exports.held_in_export(space, plan)
+    more = _transcripts(space, plan) if call.flag("with_transcripts") else iter(())
     given = call.text("output")
     if given is not None:
-        return _to_file(call, given, lines, held)
+        return _to_file(call, given, lines, more, held)
 
     def ended() -> int:
         output.print_issues(held)
         return 0
 
-    return Stream(_together(lines), ended)
+    return Stream(_together(chain(lines, more)), ended)
+
+
+def _transcripts(space: Workspace, plan: str | None) -> Iterator[str]:
+    plans = list(record.plans(space.store)) if plan is None else [plan]
+    return exports.written(space.repo, plans)
 
 
 #: The formats of a report, by the ending of the file.
@@ -117,22 +125,25 @@ def render(data: Report, format: str, *, root: str, width: int | None = None) ->
     return canvas.text()
 
 
-def _to_file(call: Call, output: str, lines: Iterator[str], issues: list[Issue]) -> Answer:
+def _to_file(
+    call: Call, output: str, lines: Iterator[str], more: Iterator[str], issues: list[Issue]
+) -> Answer:
     path = os.path.join(call.cwd, output)
-    count = 0
+    counts = [0, 0]
 
     def counted() -> Iterator[bytes]:
-        nonlocal count
-        for line in lines:
-            count += 1
-            yield line.encode()
+        for place, part in enumerate((lines, more)):
+            for line in part:
+                counts[place] += 1
+                yield line.encode()
 
     if not output or not files.create(path, counted()):
         raise Unwritable(output or '""', reason="something is there already, and stays")
     files.sync_directory(os.path.dirname(path))
-    # The first and the last line are not rows.
-    data = {"exported_to": path, "rows": count - 2}
-    return answer(data, f"exported {data['rows']} rows to {output}", issues)
+    # The first and the last line are not rows, and the last not a transcript.
+    data = {"exported_to": path, "rows": counts[0] - 2, "transcripts": max(0, counts[1] - 1)}
+    with_them = f" and {many(data['transcripts'], 'transcript')}" if counts[1] else ""
+    return answer(data, f"exported {data['rows']} rows{with_them} to {output}", issues)
 
 
 def _together(lines: Iterable[str]) -> Iterator[str]:
@@ -170,7 +181,7 @@ def _imported(
 
         shared_record.make_tables(space)
     try:
-        return records.import_(space, source, name=name)
+        return exports.import_(space, source, name=name)
     except DatabaseUnavailable as error:
         if (error.hint or "").endswith("--create-database"):
             # A plan that `state init` recorded there would be in the way.
@@ -317,8 +328,14 @@ tugcode prune --done  # tidy up""",
         """\
 Writes the whole record at one moment: a header, one line per row, and a last line with the
 number of rows. The same with --json. `state import` reads it back. A warning names the steps that
-are held: their workers go on, and that is not in the export.""",
-        (EVERY_PLAN, Option("--output FILE", "write to a new file instead"), WORKTREE),
+are held: their workers go on, and that is not in the export. What agents were given and printed is
+not in it, unless you ask: read it before you pass it on.""",
+        (
+            EVERY_PLAN,
+            Option("--output FILE", "write to a new file instead"),
+            Option("--with-transcripts", "also what agents here were given and printed"),
+            WORKTREE,
+        ),
         examples="""\
 tugcode export --output state.jsonl  # keep everything
 tugcode export parser  # one plan, to standard output""",

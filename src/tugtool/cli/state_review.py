@@ -393,7 +393,8 @@ class _Page:
             done = self.each["step_status"] == "completed"
             self._field("commit", "none recorded" if done else "none yet")
             return
-        self._field("commit", f"{commit[:10]} {self.each['commit_title'] or 'git lacks it'}")
+        title = self.each["commit_title"] or review.where_commit(self.each)
+        self._field("commit", f"{commit[:10]} {title}")
         if stat is None:
             return
         files = stat["files"]
@@ -407,8 +408,7 @@ class _Page:
             self._field("", f"  and {len(files) - _MOST_FILES} more")
 
     def _command(self, label: str, command: str) -> None:
-        lead = ("dim", f"  {label}".ljust(_LABEL))
-        self.canvas.command(lead, self.canvas.said(command))
+        self.canvas.command(("dim", f"  {label}".ljust(_LABEL)), self.canvas.said(command))
 
 
 COMMANDS = (

@@ -73,6 +73,7 @@ def forced(call: Call) -> Answer:
         Allowed(**{flag: call.flag(flag) for flag in FLAGS}),
         dry_run=dry_run,
         max_bytes=call.number("max_bytes"),
+        own=not call.served,
     )
 
     def text() -> str:
@@ -94,7 +95,7 @@ def plan_accept(call: Call) -> Answer:
     done = records.revise(space, name, allowed, dry_run=True, max_bytes=most)
     accepts = not call.flag("dry_run") and _is_meant(call, done.data)
     if accepts:
-        done = records.revise(space, name, allowed, max_bytes=most)
+        done = records.revise(space, name, allowed, max_bytes=most, own=not call.served)
     said = _forced_text(done.data)
     if accepts and done.data.get("revised"):
         look = f"tugcode worktree sync {plan_argument(done.data['plan_path'])}"

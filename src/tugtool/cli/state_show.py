@@ -1,4 +1,4 @@
-"""state show, ready, why, log, stats."""
+"""state show and log."""
 
 from __future__ import annotations
 
@@ -7,22 +7,11 @@ import time
 from tugtool import state
 from tugtool.cli import output
 from tugtool.cli.output import Answer, Stream, answer
-from tugtool.cli.parse import (
-    ANY_PLAN,
-    EVERY_PLAN,
-    PLAN,
-    STEP,
-    WORKTREE,
-    Argument,
-    Call,
-    Command,
-    Option,
-)
+from tugtool.cli.parse import EVERY_PLAN, WORKTREE, Argument, Call, Command, Option
 from tugtool.errors import Usage, plan_argument, quoted
 from tugtool.errors.state import DatabaseUnavailable, PlanNotInitialised, QueryFailed
 from tugtool.system import clock
-from tugtool.workflow import transcripts
-from tugtool.workflow.overview import Viewer, drift
+from tugtool.workflow.overview import Viewer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,23 +20,10 @@ if TYPE_CHECKING:
     from tugtool.cli.draw.canvas import Canvas
     from tugtool.cli.draw.events import Log
     from tugtool.cli.draw.plan import View
-    from tugtool.schemas import Issue, StateLog, StateLogEvent, StateShowPlan, StateStats
+    from tugtool.schemas import Issue, StateLog, StateLogEvent, StateShowPlan
     from tugtool.state.history import Reader
     from tugtool.workflow.overview import Snapshot
     from tugtool.workflow.workspace import Workspace
-
-
-def state_ready(call: Call) -> Answer:
-    """List the steps by what you can do with them."""
-    space = call.workspace()
-    data = state.ready(space.store, space.plan(call.text("plan")))
-
-    def text() -> str:
-        from tugtool.cli.draw import canvas, tables
-
-        return canvas.drawn(tables.draw_ready, data)
-
-    return Answer(data, text)
 
 
 def state_show(call: Call) -> Answer | Stream:
@@ -93,7 +69,11 @@ class PlanView:
     def text(self, seen: Snapshot) -> str:
         """The picture for the current standard output."""
         from tugtool.cli.draw import canvas as canvases
+        from tugtool.workflow import trust  # People are told; programs meet E110.
 
+        space = self.viewer.space
+        if any(plan["status"] == "active" for plan in seen.plans):
+            output.print_issues(trust.notices(space.repo.root, space.settings))
         canvas = canvases.for_output()
         self.draw(canvas, seen, self.wanted())
         return canvas.text()
@@ -121,7 +101,9 @@ class PlanView:
         from tugtool.cli.draw.plan import View
 
         root = self.viewer.space.repo.root
-        return View(root=root, every_item=self.every_item, times=times, live=live)
+        view = View(root=root, every_item=self.every_item, times=times, live=live)
+        view.push = self.viewer.space.settings.is_set("remote.name")
+        return view
 
 
 def warning(seen: Snapshot, plan: StateShowPlan) -> list[str]:
@@ -130,6 +112,8 @@ def warning(seen: Snapshot, plan: StateShowPlan) -> list[str]:
         return []
     now = seen.changed[plan["plan_path"]]
     look = f"What differs: tugcode diff {plan_argument(plan['plan_path'])}"
+    from tugtool.workflow.sentences import drift
+
     return [*drift(_shortened(plan["plan_hash"]), now and _shortened(now)), look]
 
 
@@ -149,23 +133,6 @@ _EARLIEST = "0001-01-01T00:00:00.000"
 _UNFINISHED = (4, 7, 10, 13, 16, 19, 23)
 
 
-def state_why(call: Call) -> Answer:
-    """Explain the situation of a step."""
-    from tugtool.workflow import overview
-
-    space = call.workspace()
-    data = overview.why(space, space.plan(call.text("plan")), call.anchor())
-
-    def text() -> str:
-        from tugtool.cli.draw import canvas, tables
-
-        page = canvas.for_output()
-        tables.draw_why(page, data, space.repo.root)
-        return page.text()
-
-    return Answer(data, text)
-
-
 def state_log(call: Call) -> Answer | Stream:
     """List events; with --follow also new ones."""
     from tugtool.state.history import Reader
@@ -183,7 +150,7 @@ def state_log(call: Call) -> Answer | Stream:
     if not space.store.exists():
         return Answer(_events(reader, []), lambda: "")
     data = state.log(space.store, plan, step=step, since=since, limit=limit)
-    transcripts.name_in_log(space.repo, data["events"])
+    _name_transcripts(space, data["events"])
     return Answer(data, lambda: "")
 
 
@@ -228,13 +195,19 @@ def _lines(space: Workspace, reader: Reader, *, every: bool) -> Iterator[str]:
     if not events:
         yield "nothing has happened\n"
     while events:
-        transcripts.name_in_log(space.repo, events)
+        _name_transcripts(space, events)
         for event in events:
             log.add(event)
         yield _taken(log)
         events = reader.page(space.store)
     log.end()
     yield _taken(log)
+
+
+def _name_transcripts(space: Workspace, events: list[StateLogEvent]) -> None:
+    from tugtool.workflow import transcripts
+
+    transcripts.name_in_log(space.repo, events)
 
 
 def _log(space: Workspace, reader: Reader, *, every: bool) -> Log:
@@ -262,7 +235,7 @@ def _followed(space: Workspace, reader: Reader) -> Iterator[Answer]:
             lost, known = False, True
             if reader.went_back:
                 yield _warning(reader, "events that were told are gone from the log: it goes on")
-            transcripts.name_in_log(space.repo, events)
+            _name_transcripts(space, events)
             for event in events:
                 yield _event_lines(log, reader, event)
             if not events:
@@ -291,22 +264,6 @@ def _warning(reader: Reader, message: str) -> Answer:
     return answer(_events(reader, []), lambda: "", [issue])
 
 
-def state_stats(call: Call) -> Answer:
-    """Show times and counts."""
-    space = call.workspace()
-    plan = space.plan_or_all(call.text("plan"))
-    data: StateStats = {"plans": []}
-    if plan is not None or space.store.exists():
-        data = state.stats(space.store, plan, archived=call.flag("all"))
-
-    def text() -> str:
-        from tugtool.cli.draw import tables
-
-        return tables.table(data["plans"])
-
-    return Answer(data, text)
-
-
 COMMANDS = (
     Command(
         "state show",
@@ -332,25 +289,6 @@ tugcode show parser --step step-3 --json  # one step, for an agent's context
 tugcode show --json  # everything""",
     ),
     Command(
-        "state ready",
-        state_ready,
-        "Lists ready, claimed, stale, blocked, parked and completed steps. Changes nothing.",
-        (ANY_PLAN, WORKTREE),
-        examples="tugcode ready parser  # which steps can I claim?",
-    ),
-    Command(
-        "state why",
-        state_why,
-        """\
-Says in sentences, or as data with --json: the holder of the step and the times of its claim; the
-steps that it waits for, and where that chain ends; whether it is parked, paused or completed.
-Changes nothing.""",
-        (PLAN, STEP, WORKTREE),
-        examples="""\
-tugcode why parser step-3  # why can I not claim it?
-tugcode why parser step-3 --json  # as data""",
-    ),
-    Command(
         "state log",
         state_log,
         """\
@@ -372,17 +310,5 @@ or an age: 90s, 30m, 2h, 3d. The log of a step includes its substeps.""",
 tugcode log parser  # all events
 tugcode log parser --step step-3 --since 2h  # one step, the last two hours
 tugcode log --follow --limit 10  # everything, as it happens""",
-    ),
-    Command(
-        "state stats",
-        state_stats,
-        """\
-Waited: the time in which the step was ready and no worker held it; parked and paused time counts,
-blocked time does not. Worked: from claim to end; if the worker was lost, until its last sign of
-life.""",
-        (EVERY_PLAN, Option("--all", "show archived plans too"), WORKTREE),
-        examples="""\
-tugcode stats parser  # where did the time go?
-tugcode stats --json  # all plans, in seconds""",
     ),
 )

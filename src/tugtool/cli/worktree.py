@@ -1,4 +1,4 @@
-"""worktree create, list, remove, clean, cleanup, sync; worktree salvage."""
+"""worktree create, list, remove, clean, cleanup, sync, publish; worktree salvage."""
 
 from __future__ import annotations
 
@@ -168,6 +168,32 @@ def worktree_sync(call: Call) -> Answer:
     if data["plan_commit"]:
         lines.append(f"committed the agreed text of {data['plan_path']} as {data['plan_commit']}")
     return Answer(data, lambda: output.lines(lines))
+
+
+def worktree_publish(call: Call) -> Answer:
+    """Push the branches of this clone's worktrees, and saved work."""
+    from tugtool.workflow import remote
+
+    data, issues = remote.publish(call.workspace(), call.text("plan"))
+
+    def text() -> str:
+        output.print_issues(issues)
+        return output.lines(_published(data))
+
+    return Answer(data, text, issues=issues, status=1 if issues else 0)
+
+
+def _published(data: schemas.WorktreePublish) -> Iterator[str]:
+    for each in data["branches"]:
+        steps = f" ({', '.join(each['steps'])})" if each["steps"] else ""
+        if each["problem"] is None:
+            yield f"{data['remote']} has {each['branch_name']} at {each['commit'][:12]}{steps}"
+    for ref in data["salvage_refs"]:
+        yield f"{data['remote']} has {ref}"
+    if data["remote"] is None:
+        yield "commits stay on this machine: [remote] name is not set in .tugtool/config.toml"
+    elif not data["branches"] and not data["salvage_refs"]:
+        yield "nothing to publish"
 
 
 #: Lines of a diff are not cut: a cut diff does not apply.
@@ -342,6 +368,19 @@ step, so that you can look at the whole.""",
         examples="""\
 tugcode worktree sync parser  # after claim listed missing commits
 tugcode worktree sync parser --all  # all completed work, before an audit""",
+    ),
+    Command(
+        "worktree publish",
+        worktree_publish,
+        """\
+With `[remote]`: pushes the branches of this clone's worktrees and the work saved under
+refs/tug/salvage/ to the remote, never by force, and records which steps are published. commit
+does that by itself; use this after a push that failed, or if the remote has lost a branch. If the
+remote refuses a branch, the others are pushed all the same. Exit status 1 if one was refused.""",
+        (ANY_PLAN, WORKTREE),
+        examples="""\
+tugcode worktree publish parser  # after the network is back
+tugcode worktree publish --json  # of every plan""",
     ),
     Command(
         "worktree salvage list",

@@ -4,7 +4,8 @@
     ├── repository   the command line, agent clients, the repository, its plans and its files
     ├── state        the record and its database
     ├── git          worktrees, branches, commits, dashes
-    └── server       requests over HTTP, and the start of the server
+    ├── server       requests over HTTP, and the start of the server
+    └── safety       what may run here, and what an agent may touch
 
 One class, one code, for ever. A class takes facts and writes the sentence, so text and JSON agree.
 Agents do what messages say, so a hint is always harmless.
@@ -66,7 +67,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     """Find a class in the modules beside this one."""
     if name[0].isupper():
-        for home in ("repository", "state", "git", "server"):
+        for home in ("repository", "state", "git", "server", "safety"):
             module = __import__(f"tugtool.errors.{home}", fromlist=[name])
             if name in module.__dict__:
                 return module.__dict__[name]
@@ -125,15 +126,15 @@ def plan_argument(key: str) -> str:
     return quoted(plan_name(key))
 
 
+def merge_command(key: str, *, push: bool) -> str:
+    """The command that merges a plan; where commits travel by a remote, it pushes as well."""
+    return f"tugcode merge {plan_argument(key)}{' --push' * push}"
+
+
 def listing(names: Sequence[str], most: int = 8) -> str:
     """The first names of a list and the number of the others."""
     shown = ", ".join(names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
-
-
-def closest(names: Sequence[str]) -> str:
-    """The names closest to an unknown one, as the end of a sentence."""
-    return f"; closest: {listing(names)}" if names else ""
 
 
 def place(file: str, line: int | None) -> str:

@@ -26,7 +26,8 @@ TugError
 
 from __future__ import annotations
 
-from tugtool.errors import TugError, closest, listing, plan_argument, quoted
+from tugtool.errors import TugError, listing, plan_argument, quoted
+from tugtool.errors.repository import closest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -194,12 +195,15 @@ class DependencyConflict(WorktreeError):
         commit: str,
         reason: str,
         files: Sequence[str] = (),
+        hint: str = "",
+        absent: bool | None = None,
     ) -> None:
         where = f": {listing(files)}" if files else ""
         super().__init__(
             f"commit {commit[:12]} of step {anchor} cannot be merged into {worktree}; "
             f"{reason}{where}",
-            hint=f"git -C {quoted(worktree)} diff HEAD...{commit}",
+            hint=hint or f"git -C {quoted(worktree)} diff HEAD...{commit}",
+            absent=absent,
             anchor=anchor,
             commit=commit,
             files=list(files) or None,

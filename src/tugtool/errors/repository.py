@@ -32,13 +32,18 @@ TugError
 
 from __future__ import annotations
 
-from tugtool.errors import TugError, closest, listing, place, plan_argument, quoted
+from tugtool.errors import TugError, listing, place, plan_argument, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tugtool.schemas import Issue
+
+
+def closest(names: Sequence[str]) -> str:
+    """The names closest to an unknown one, as the end of a sentence."""
+    return f"; closest: {listing(names)}" if names else ""
 
 
 class Usage(TugError):
@@ -373,7 +378,7 @@ class RoleRefused(TugError):
         said = f'TUGCODE_ROLE is "{role}", which is not a role; the roles are {", ".join(known)}'
         if may:
             said = f"the {role} (TUGCODE_ROLE) may not run tugcode {command}; it may run {may}"
-        super().__init__(said, hint="tugcode --help", role=role, command=command)
+        super().__init__(said, hint="tugcode status", role=role, command=command)
 
 
 class BadClientSettings(TugError):
@@ -384,7 +389,8 @@ class BadClientSettings(TugError):
     def __init__(self, file: str, problem: str, *, line: int | None = None) -> None:
         super().__init__(
             f"{file} {problem}; it is unchanged",
-            hint=f"python3 -m json.tool {file}",
+            # The problem names lines, and a JSON file of a client may have comments.
+            hint=f"cat -n {quoted(file)}",
             file=file,
             line=line,
         )

@@ -1,4 +1,4 @@
-"""The refusals of the HTTP server: who may ask, what is served, where it listens.
+"""The refusals of the HTTP server (who may ask, what is served, where it listens) and of a remote.
 
 ServerError
 ├── NoToken            E100  no token, or a wrong one
@@ -10,12 +10,15 @@ ServerError
 ├── ChangedMeanwhile   E106  the record has changed since it was shown
 ├── PortTaken          E107  another process listens there, or serves this repository
 ├── Exposed            E108  other machines could reach it without protection
-└── ExtraMissing       E112  the packages of an extra are not installed
+├── ServerUnreachable  E109  the server that has the state cannot be reached
+├── ExtraMissing       E112  the packages of an extra are not installed
+└── NotPublished       E038  a git remote did not take a branch or saved work
 """
 
 from __future__ import annotations
 
-from tugtool.errors import TugError
+from tugtool.errors import TugError, plan_argument, quoted
+from tugtool.errors.state import DatabaseUnavailable
 
 
 class ServerError(TugError):
@@ -39,9 +42,10 @@ class RoleTooSmall(ServerError):
     code = "E101"
 
     def __init__(self, what: str, *, role: str, needs: str) -> None:
+        wanted = needs.partition("the role ")[2] or role.partition(" ")[0]
         super().__init__(
             f"{what} needs {needs}, and this token has the role {role}",
-            hint="tugcode serve token list",
+            hint=f"where the server runs: tugcode serve token add NAME --role {wanted}",
             role=role,
             needs=needs,
         )
@@ -54,11 +58,12 @@ class ForeignPage(ServerError):
 
     def __init__(self, header: str, value: str) -> None:
         shown = f'is "{value[:100]}"' if value else "is missing or was sent twice"
-        super().__init__(
-            f"{header} {shown}: this server answers only under its own names",
-            hint="tugcode config",
-            header=header,
-        )
+        rule, hint = "this server answers only under its own names", "tugcode config"
+        if header == "Sec-Fetch-Site":
+            rule = "a page of another site asks, and only the page of this server may"
+        elif header == "Host" and value:
+            hint = f'if the name is yours, add "{value[:100]}" to serve.hosts, with its port'
+        super().__init__(f"{header} {shown}: {rule}", hint=hint, header=header)
 
 
 class BodyTooLarge(ServerError):
@@ -67,7 +72,8 @@ class BodyTooLarge(ServerError):
     code = "E103"
 
     def __init__(self, what: str, limit: int) -> None:
-        super().__init__(f"the request has more than {limit} {what}", limit=limit)
+        hint = "send less at once; serve.max_body_bytes is the limit of a body: tugcode config"
+        super().__init__(f"the request has more than {limit} {what}", hint=hint, limit=limit)
 
 
 class TooMany(ServerError):
@@ -96,6 +102,7 @@ class ChangedMeanwhile(ServerError):
     def __init__(self, plan: str, *, seen: int, last: int) -> None:
         super().__init__(
             f"the record of {plan} has changed since event {seen}: the last one is {last}",
+            hint=f"tugcode log {plan_argument(plan)}",
             plan=plan,
             seen=seen,
             last=last,
@@ -112,14 +119,27 @@ class PortTaken(ServerError):
 
 
 class Exposed(ServerError):
-    """Other machines could reach the server, and nothing protects it."""
+    """Others could reach the server, and nothing protects it."""
 
     code = "E108"
 
-    def __init__(self, host: str, *, lacks: str) -> None:
-        super().__init__(
-            f"other machines can reach {host}, and {lacks}", hint="tugcode serve --help", host=host
-        )
+    def __init__(self, host: str, *, lacks: str, hint: str) -> None:
+        super().__init__(f"others can reach {host}, and {lacks}", hint=hint, host=host)
+
+
+class ServerUnreachable(DatabaseUnavailable):
+    """The server that has the state does not answer, or not as it should."""
+
+    code = "E109"
+
+    def __init__(
+        self, url: str, *, reason: str, hint: str | None = None, sent: bool = False
+    ) -> None:
+        known = "; what was asked may have been done, so look before you repeat it" if sent else ""
+        scheme, _, path = url.partition("://")
+        socket = f"curl -sS --unix-socket {quoted(path)} http://localhost/healthz"
+        usual = socket if scheme == "http+unix" else f"curl -sS {quoted(url + 'healthz')}"
+        super().__init__(url, reason=f"{reason}{known}", hint=hint or usual, engine="server")
 
 
 class ExtraMissing(ServerError):
@@ -130,6 +150,16 @@ class ExtraMissing(ServerError):
     def __init__(self, extra: str, *, missing: str) -> None:
         super().__init__(
             f"the package {missing} is missing, which comes with the extra {extra}",
-            hint=f"pip install 'tugtool[{extra}]'",
+            hint=f"in the directory of its source: pip install '.[{extra}]', or the same with pipx",
             missing=missing,
         )
+
+
+class NotPublished(ServerError):
+    """Nothing is lost: the commits are here, and the next push brings them."""
+
+    code = "E038"
+
+    def __init__(self, remote: str, ref: str, *, reason: str, hint: str) -> None:
+        message = f"{ref} is not on {remote} as it is here: {reason}"
+        super().__init__(message, hint=hint, remote=remote, ref=ref)

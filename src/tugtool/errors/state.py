@@ -268,7 +268,7 @@ class NotReady(StepError):
             plan,
             anchor,
             message,
-            hint=f"tugcode ready {plan_argument(plan)}" if dependents else "",
+            hint="tugcode reopen --help" if dependents else "",
             waiting_for=list(waiting_for) or None,
             dependents=list(dependents) or None,
             owner=owner,
@@ -390,11 +390,14 @@ class PeopleOnly(StateError):
 
     code = "E068"
 
-    def __init__(self, command: str, *, hint: str = "tugcode review") -> None:
-        super().__init__(
-            f"{command} is for people, and TUGCODE_ATTEMPT says that a worker runs it",
-            hint=hint,
-        )
+    def __init__(
+        self,
+        command: str,
+        *,
+        hint: str = "tugcode review",
+        reason: str = "TUGCODE_ATTEMPT says that a worker runs it",
+    ) -> None:
+        super().__init__(f"{command} is for people, and {reason}", hint=hint)
 
 
 class BadImport(StateError):

@@ -76,7 +76,7 @@ def worktree_identity(repo: Repository, given: str | None, *, cwd: str) -> str:
     """The caller's worktree: the one that it names, or its current one."""
     if given is None:
         return repo.worktree
-    for base in (cwd, repo.root):
+    for base in dict.fromkeys((cwd, repo.root)):
         path = os.path.join(base, given)
         if os.path.exists(path):
             real = os.path.realpath(path)

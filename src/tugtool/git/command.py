@@ -6,11 +6,10 @@ much as a bare interpreter start.
 
 from __future__ import annotations
 
-import _thread
 import os
 
 from tugtool import errors
-from tugtool.system import config
+from tugtool.system import config, files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
         located_by_environment: bool
         started: Callable[[int], None] | None
         though_killed: bool
+        most_bytes: int | None
 
 
 #: The GIT_* variables that git keeps: the person's identity, and access to remotes.
@@ -35,15 +35,17 @@ KEPT = ("GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_CONFIG_", "GIT_SSH", "GIT_ASKPASS"
 #: These would carry the caller's settings into the repositories that we work on.
 NEVER_KEPT = ("GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_")
 
-#: Overrides a person's settings that change git's output, and the file monitor, a program that
-#: git would start whenever it looks at files.
+#: Overrides settings that change git's output, and the file monitor: git would start it to look.
 PLAIN = (
     *("-c", "color.ui=never", "-c", "log.showSignature=false"),
     *("-c", "i18n.logOutputEncoding=UTF-8", "-c", "core.fsmonitor=false"),
 )
 
-#: Per thread: in a read-only command, `harmless` gives variables for git; see `SafeView`.
-mode = _thread._local()
+#: Commands that show differences: never by a program that a setting names.
+_SHOWING = ("diff", "diff-files", "diff-index", "diff-tree", "log", "show")
+_BY_GIT = ("--no-ext-diff", "--no-textconv")
+#: The number under which git finds a copy of the index among its open files.
+_COPY = 9
 
 #: Python ignores SIGPIPE, and a child would inherit that. (`signal` would import `enum`.)
 _SIGPIPE = 13
@@ -66,12 +68,21 @@ _READING = frozenset(
 class Done:
     """The result of a git command: its exit status and its output."""
 
-    __slots__ = ("out", "said", "status")
+    __slots__ = ("_said", "out", "status")
 
     def __init__(self, status: int, out: str, said: str) -> None:
         self.status = status
         self.out = out
-        self.said = said
+        self._said = said
+
+    @property
+    def said(self) -> str:
+        """Its standard error; without secrets if git failed, because hooks write there too."""
+        if self.status and self._said:
+            from tugtool.system import secrets  # Git rarely fails with a message.
+
+            return secrets.Mask(config.environment()).text(self._said)
+        return self._said
 
     def require(self, arguments: Sequence[str]) -> str:
         """Its standard output; refuses with git's message if git failed."""
@@ -95,33 +106,88 @@ def attempt(
     located_by_environment: bool = False,
     started: Callable[[int], None] | None = None,
     though_killed: bool = False,
+    most_bytes: int | None = None,
 ) -> Done:
     """Run git and return its result, failed or not; refuse if it is killed, unless `though_killed`.
 
     `given` is its standard input, `index` a file to use in place of the working tree's index,
     `settings` (`name=value`) hold for this run, `date` is the date of its commits. The
     environment's location variables count only with `located_by_environment`.
-    `started` gets the process id before git gets its input.
+    `started` gets the process id before git gets its input. After `most_bytes` of output git is
+    not read any more, which may kill it.
     """
-    environment = _environment(located_by_environment)
+    env = environment(located_by_environment)
     if not located_by_environment:
-        environment.update(_ceiling(cwd))
-    if hasattr(mode, "harmless"):
-        environment.update(mode.harmless(cwd))
-    if index is not None:
-        environment["GIT_INDEX_FILE"] = index
+        env.update(_ceiling(cwd))
     if date is not None:
-        environment.update(GIT_AUTHOR_DATE=date, GIT_COMMITTER_DATE=date)
-    more = [word for setting in settings for word in ("-c", setting)]
-    argv = ["git", *PLAIN, *more, "-C", cwd, *arguments]
-    done = _spawn(argv, environment, given, started)
-    for _ in range(_TIMES_AGAIN if done.status < 0 and not though_killed else 0):
-        if _is_repeatable(done.status, arguments, index):
-            done = _spawn(argv, environment, given, started)
+        env.update(GIT_AUTHOR_DATE=date, GIT_COMMITTER_DATE=date)
+    with _Armour(arguments, env, cwd, index) as armour:
+        argv = words(*arguments, cwd=cwd, settings=settings, options=armour.options)
+        done = _spawn(argv, env, given, started, most_bytes, armour.copy)
+        for _ in range(_TIMES_AGAIN if done.status < 0 and not though_killed else 0):
+            if _is_repeatable(done.status, arguments, index):
+                done = _spawn(argv, env, given, started, most_bytes, armour.copy)
     if done.status < 0 and not though_killed:
         # A git killed by Ctrl-C has not answered, so its status must not count as "no".
         done.require(arguments)
     return done
+
+
+def words(
+    *arguments: str, cwd: str, settings: Iterable[str] = (), options: Sequence[str] = ()
+) -> list[str]:
+    """The whole command line of git."""
+    more = [word for setting in settings for word in ("-c", setting)]
+    return ["git", *PLAIN, *more, *options, "-C", cwd, *_by_git(arguments)]
+
+
+class _Armour:
+    """While a command only looks: what keeps git from running the repository's programs."""
+
+    __slots__ = ("copy", "options")
+
+    def __init__(
+        self, arguments: Sequence[str], environment: dict[str, str], cwd: str, index: str | None
+    ) -> None:
+        self.options: tuple[str, ...] = ()
+        #: An open copy of the index.
+        self.copy: int | None = None
+        if is_looking() and arguments != ("--version",):
+            from tugtool.git import safe_view  # Few commands that only look need git.
+
+            self.options = safe_view.options(arguments)
+            environment.update(safe_view.variables(arguments, cwd))
+            self.copy = None if index else safe_view.index_copy(environment, cwd)
+        if index or self.copy is not None:
+            environment["GIT_INDEX_FILE"] = index or f"/dev/fd/{_COPY}"
+
+    def __enter__(self) -> _Armour:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.copy is not None:
+            os.close(self.copy)
+
+
+def is_looking() -> bool:
+    """True if this thread's command only looks, so that git runs nothing of the repository's.
+
+    Commands do so that change nothing, unless `doctor` also repairs, and all with --dry-run or
+    --check; see `safe_view`.
+    """
+    looks, values = getattr(config.mode, "call", (False, {}))
+    tries = "dry_run" in values or "check" in values
+    only = tries or (looks and "fix" not in values)
+    return only or getattr(config.mode, "looking", None) is not None
+
+
+def _by_git(arguments: Sequence[str]) -> list[str]:
+    """The arguments, with options that keep git from showing differences by other programs."""
+    words = list(arguments)
+    at = next((at for at, word in enumerate(words) if not word.startswith("-")), 0)
+    if words[at : at + 1] and words[at] in _SHOWING:
+        words[at + 1 : at + 1] = _BY_GIT
+    return words
 
 
 def _is_repeatable(status: int, arguments: Sequence[str], index: str | None) -> bool:
@@ -172,6 +238,30 @@ def worktree_facts(cwd: str) -> list[dict[str, str]]:
     return found
 
 
+def submodules(path: str) -> list[str]:
+    """The submodules that are checked out in this worktree."""
+    if not _may_have_submodules(path):
+        return []
+    out = run("ls-files", "--stage", "-z", cwd=path)
+    # <mode> <object> <stage>TAB<path>; only submodules have this mode.
+    names = [line.partition("\t")[2] for line in out.split("\0") if line.startswith("160000 ")]
+    return [name for name in names if os.path.lexists(os.path.join(path, name, ".git"))]
+
+
+def _may_have_submodules(path: str) -> bool:
+    """Ask the index itself: every commit asks, and few repositories have submodules."""
+    from tugtool.git import git_dir
+
+    index = os.path.join(git_dir(path), "index")
+    try:
+        with files.opened(index) as file:
+            data = file.read()
+    except errors.TugError:
+        return os.path.lexists(index)
+    # The mode of a submodule; or the mark of an index whose entries are in another file.
+    return b"\0\0\xe0\0" in data or b"link\0" in data
+
+
 def _submodule_worktree(path: str) -> str:
     """The working tree of a submodule, for which git lists its git directory instead."""
     told = attempt("config", "--path", "core.worktree", cwd=path).out.removesuffix("\n")
@@ -187,19 +277,8 @@ def version() -> str | None:
     return out.removeprefix("git version ").strip()
 
 
-def user_name(cwd: str) -> str | None:
-    """The name that commits made in `cwd` would carry."""
-    try:
-        told = attempt("var", "GIT_AUTHOR_IDENT", cwd=cwd)
-        if not told.status:
-            return told.out.rpartition(" <")[0].strip() or None
-        # Without an address git has no identity, but there may be a name.
-        return run("config", "user.name", cwd=cwd).strip() or None
-    except (errors.GitFailed, errors.GitUnusable):
-        return None
-
-
-def _environment(keep_location: bool) -> dict[str, str]:
+def environment(keep_location: bool = False) -> dict[str, str]:
+    """The cleaned environment of every git."""
     located = config.GIT_LOCATION_VARIABLES if keep_location else ()
     clean = {
         name: value
@@ -224,6 +303,8 @@ def _spawn(
     env: dict[str, str],
     given: str | None,
     started: Callable[[int], None] | None,
+    most: int | None,
+    copy: int | None,
 ) -> Done:
     pipes = [os.pipe() for _ in range(3)]
     (in_read, in_write), (out_read, out_write), (err_read, err_write) = pipes
@@ -236,6 +317,7 @@ def _spawn(
                 (os.POSIX_SPAWN_DUP2, in_read, 0),
                 (os.POSIX_SPAWN_DUP2, out_write, 1),
                 (os.POSIX_SPAWN_DUP2, err_write, 2),
+                *([] if copy is None else [(os.POSIX_SPAWN_DUP2, copy, _COPY)]),
             ],
             setsigdef=(_SIGPIPE,),
         )
@@ -249,12 +331,13 @@ def _spawn(
             os.close(descriptor)
     if started is not None:
         started(child)
-    out, err = _drain((out_read, err_read), in_write, memoryview(os.fsencode(given or "")))
+    given_bytes = memoryview(os.fsencode(given or ""))
+    out, err = _drain((out_read, err_read), in_write, given_bytes, most)
     _, status = os.waitpid(child, 0)
     return Done(os.waitstatus_to_exitcode(status), out, err)
 
 
-def _drain(descriptors: Iterable[int], sink: int, given: memoryview) -> list[str]:
+def _drain(descriptors: Iterable[int], sink: int, given: memoryview, most: int | None) -> list[str]:
     # Not at the top: most commands load this module and never start git.
     import select
 
@@ -274,6 +357,7 @@ def _drain(descriptors: Iterable[int], sink: int, given: memoryview) -> list[str
             else:
                 parts[descriptor].append(os.read(descriptor, 65536))
                 ended = not parts[descriptor][-1]
+                ended |= most is not None and sum(map(len, parts[descriptor])) > most
             if ended:
                 poll.unregister(descriptor)
                 os.close(descriptor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from tugtool.git import command as git
-from tugtool.git import trailers
+from tugtool.git import refs, trailers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -205,24 +205,32 @@ class CommitChange:
 
 
 def changes(top: str, hashes: Iterable[str]) -> dict[str, CommitChange]:
-    """Commit -> its change, for the commits that git still has."""
-    wanted = "".join(f"{each}\n" for each in dict.fromkeys(hashes))
-    if not wanted:
-        return {}
+    """Commit -> its change, for the commits that are in this clone."""
+    wanted = [*dict.fromkeys(hashes)]
     mark = os.urandom(9).hex()
-    out = git.run(
-        *("log", "--stdin", "--no-walk=unsorted", "--ignore-missing", "-z", "--numstat"),
-        *("--no-renames", "--first-parent", "-m", f"--format={mark}%H%x00%s"),
-        cwd=top,
-        given=wanted,
-    )
+    done = _log(top, wanted, mark)
+    if done.status > 0:
+        # Git refuses all if it lacks one, whatever its option --ignore-missing is said to do.
+        lacking = refs.unknown(top, wanted)
+        done = _log(top, [each for each in wanted if each not in lacking], mark)
     found = {}
-    for part in out.split(mark)[1:]:
+    for part in done.require(("log", "--stdin")).split(mark)[1:]:
         hash, title, *rows = part.split("\0")
         lines = [row.lstrip("\n").split("\t", 2) for row in rows]
         files = [(line[2], _lines(line[0]), _lines(line[1])) for line in lines if len(line) == 3]
         found[hash] = CommitChange(title.rstrip("\n"), files)
     return found
+
+
+def _log(top: str, hashes: list[str], mark: str) -> git.Done:
+    if not hashes:
+        return git.Done(0, "", "")  # Without any, git would show the last one.
+    return git.attempt(
+        *("log", "--stdin", "--no-walk=unsorted", "-z", "--numstat"),
+        *("--no-renames", "--first-parent", "-m", f"--format={mark}%H%x00%s"),
+        cwd=top,
+        given="".join(f"{each}\n" for each in hashes),
+    )
 
 
 def _lines(number: str) -> int | None:

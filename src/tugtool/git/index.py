@@ -249,10 +249,24 @@ def add_around(top: str, index: str, *here: str, opened: list[str] | None = None
     """
     found = untracked(top, *here, index=index, opened=opened)
     # Git would add a repository as a bare commit id, and fail if it has no commit.
-    besides = [f":(exclude,top,literal){path[:-1]}" for path in found if path.endswith("/")]
-    words = (*here, "add", "--all", "--sparse", *(["--", ".", *besides] if besides else []))
+    inside = [path[:-1] for path in found if path.endswith("/")]
+    words = (*here, "add", "--all", "--sparse", *_besides([*inside, *_replaced(top)]))
     git.run(*words, cwd=top, index=index, settings=_LENIENT)
     return found
+
+
+def _besides(paths: Sequence[str]) -> list[str]:
+    """Words that leave out these paths."""
+    return ["--", ".", *(f":(exclude,top,literal){path}" for path in paths)] if paths else []
+
+
+def _replaced(top: str) -> list[str]:
+    """Submodules whose filters `git add` must not run."""
+    if not git.submodules(top):
+        return []
+    from tugtool.git.safe_view import replaced  # Few repositories have submodules.
+
+    return replaced(top)
 
 
 def add_all(top: str, git_dir: str) -> list[str]:
@@ -261,7 +275,7 @@ def add_all(top: str, git_dir: str) -> list[str]:
     The directories that git could not read: it leaves them out, and only warns.
     """
     # Sparse: files outside the cone of the checkout are work too.
-    words, index = ("add", "--all", "--sparse"), staging(git_dir)
+    words, index = ("add", "--all", "--sparse", *_besides(_replaced(top))), staging(git_dir)
     if not index.lock():
         git.Done(128, "", index.locked_by()).require(words)
     index.copy()

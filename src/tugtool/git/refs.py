@@ -14,6 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tugtool.git.safe_view import SafeView
+
 
 #: A ref may name another ref; git follows so many.
 _LONGEST_CHAIN = 5
@@ -74,6 +76,13 @@ def named(top: str, under: str) -> dict[str, str]:
     return dict(line.split(" ") for line in git.run(*words, cwd=top).split("\n")[:-1])
 
 
+def unknown(top: str, commits: Iterable[str]) -> set[str]:
+    """The commits that this clone does not have."""
+    asked = "".join(f"{commit}\n" for commit in commits)
+    listed = git.run("cat-file", "--batch-check=%(objectname)", cwd=top, given=asked)
+    return {line.split()[0] for line in listed.splitlines() if line.endswith(" missing")}
+
+
 def missing(top: str, *revisions: str) -> str | None:
     """Git's message if objects of the revisions are missing; None if it has all of them."""
     done = git.attempt("rev-list", "--objects", "--quiet", *revisions, "--", cwd=top)
@@ -101,6 +110,17 @@ def delete_branch(top: str, name: str, tip: str) -> git.Done:
         # Remove the branch's settings, if there are any.
         git.attempt("config", "--remove-section", f"branch.{name}", cwd=top)
     return done
+
+
+def newest_beyond(top: str, commit: str, known: Iterable[str | None]) -> str:
+    """The newest commit, merges aside, that the known ones do not have; empty if there is none.
+
+    Where git cannot tell, the commit itself.
+    """
+    given = "".join(f"{each}\n" for each in (commit, *(f"^{each}" for each in known if each)))
+    words = ("rev-list", "--no-merges", "--max-count=1", "--ignore-missing", "--stdin")
+    done = git.attempt(*words, cwd=top, given=given)
+    return commit if done.status else done.out.strip()
 
 
 def is_ancestor(top: str, commit: str, of: str) -> bool:
@@ -157,7 +177,9 @@ def commit_tree(
     date: str | None = None,
 ) -> str:
     """Make a commit that no branch has yet; its hash."""
-    words = ["commit-tree", *(["-S"] if signed else [])]
+    # A rehearsal keeps nothing, so it needs no signature.
+    sign = signed and not git.is_looking()
+    words = ["commit-tree", *(["-S"] if sign else [])]
     words += [word for parent in parents for word in ("-p", parent)]
     made = git.run(*words, "-F", "-", tree, cwd=top, given=message, settings=settings, date=date)
     return made.strip()
@@ -249,6 +271,18 @@ class _Refs:
         return next((os.fsdecode(line.split(b" ", 1)[0]) for line in found), None)
 
 
+def user_name(cwd: str) -> str | None:
+    """The name that commits made in `cwd` would carry."""
+    try:
+        told = git.attempt("var", "GIT_AUTHOR_IDENT", cwd=cwd)
+        if not told.status:
+            return told.out.rpartition(" <")[0].strip() or None
+        # Without an address git has no identity, but there may be a name.
+        return git.run("config", "user.name", cwd=cwd).strip() or None
+    except (errors.GitFailed, errors.GitUnusable):
+        return None
+
+
 def refuse_commitless(top: str) -> None:
     """Refuse with E080 if git cannot commit: without an identity, or without a signature."""
     from tugtool.errors.git import CommitRefused
@@ -260,10 +294,35 @@ def refuse_commitless(top: str) -> None:
                 f"has no commit identity; git config sets user.name and user.email: {told.said}"
             )
             raise CommitRefused(top, reason.strip(), hint=f"git var {who}")
-    if git.attempt("config", "--type=bool", "commit.gpgSign", cwd=top).out.strip() == "true":
+    if is_signing(top) and not _is_signer_foreign(top):
         # No branch has this commit, so git deletes it later.
         words = ("commit-tree", "--gpg-sign", "-m", "tugcode: can it be signed?", "HEAD^{tree}")
         signed = git.attempt(*words, cwd=top)
         if signed.status:
             reason = f"signs its commits (commit.gpgSign), and that fails: {signed.said.strip()}"
             raise CommitRefused(top, reason, hint="git config --get-regexp gpg")
+
+
+def _is_signer_foreign(top: str) -> bool:
+    """True if a command that only looks would run a signer that the repository names."""
+    if not git.is_looking():
+        return False
+    from tugtool.git import safe_view
+
+    return safe_view.is_signed_by_repository(top)
+
+
+def status_with_submodules(path: str, *words: str) -> str:
+    """The output of `git status`, which also looks into submodules."""
+    every = ("status", *words, "--ignore-submodules=none")
+    if git.is_looking() or not git.submodules(path):
+        return git.run(*every, cwd=path)
+    with within_submodules():
+        return git.run(*every, cwd=path)
+
+
+def within_submodules() -> SafeView:
+    """Git runs no program that a submodule names: a confined agent can replace its `.git`."""
+    from tugtool.git.safe_view import SafeView  # Few repositories have submodules.
+
+    return SafeView()

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 STEP, PLAN, CLAIM = "Tug-Step", "Tug-Plan", "Tug-Claim"
 DASH, ROUND = "Tug-Dash", "Tug-Round"
+#: Marks changes that an audit made, which belong to no step.
+AUDIT = "Tug-Audit"
 #: The number of characters of the plan's hash in a claim's trailer.
 HASH_LENGTH = 12
 #: A person's own settings could hide our trailers from git, so these replace them.
@@ -137,7 +139,7 @@ def _full(lines: list[str], plans: Sequence[str], plan_hash: str) -> Trailers | 
     return Trailers(anchor, plan, *claim) if claim and claim[0] == plan_hash else None
 
 
-_NAMES = (STEP, PLAN, CLAIM, DASH, ROUND)
+_NAMES = (STEP, PLAN, CLAIM, DASH, ROUND, AUDIT)
 _OURS = tuple(name.lower() for name in _NAMES)
 
 

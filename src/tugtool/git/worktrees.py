@@ -1,4 +1,4 @@
-"""Git's worktrees: their health, their locks, their ignored files, and a safe view of them."""
+"""Git's worktrees: their health, their locks, and their ignored files."""
 
 from __future__ import annotations
 
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
     from tugtool.git import Repository
 
-
-#: Settings that name a program which git runs when it compares files or merges.
-_PROGRAMS = r"^filter\..*\.(clean|smudge|process)$|^merge\..*\.driver$"
 
 #: The one trouble that `repair` can repair.
 UNMARKED = "it has no .git any more"
@@ -192,10 +189,13 @@ def _on_branches(repo: Repository, keys: Sequence[str]) -> dict[str, str]:
 
 def work(path: str) -> list[str]:
     """The submodules with work that is on none of their remote branches, in words."""
+    from tugtool.git import refs
+
     found = []
-    for name in filled(path):
+    for name in git.submodules(path):
         top = os.path.join(path, name)
-        changed = git.run("status", "--porcelain", "-z", "--untracked-files=all", cwd=top)
+        with refs.within_submodules():
+            changed = git.run("status", "--porcelain", "-z", "--untracked-files=all", cwd=top)
         # A stash is a ref too.
         alone = git.run("rev-list", "--all", "HEAD", "--not", "--remotes", "--", cwd=top)
         if changed or alone:
@@ -206,14 +206,6 @@ def work(path: str) -> list[str]:
 def hooks_directory(top: str) -> str:
     """The directory of a repository's hooks (core.hooksPath, or its own)."""
     return os.path.join(top, git.run("rev-parse", "--git-path", "hooks", cwd=top).rstrip("\n"))
-
-
-def filled(path: str) -> list[str]:
-    """The submodules that are checked out there."""
-    out = git.run("ls-files", "--stage", "-z", cwd=path)
-    # <mode> <object> <stage>TAB<path>; only submodules have this mode.
-    names = [line.partition("\t")[2] for line in out.split("\0") if line.startswith("160000 ")]
-    return [name for name in names if os.path.lexists(os.path.join(path, name, ".git"))]
 
 
 def ignored(path: str) -> list[str]:
@@ -303,80 +295,4 @@ def open_directories(top: str) -> list[str]:
                     # Another user's directory: git reports it when it fails there.
                     continue
                 found.append(os.path.relpath(path, top))
-    return found
-
-
-class SafeView:
-    """For read-only commands: git runs no program that the repository's own settings name.
-
-    Meanwhile a touched file with such a filter counts as changed, and a merge that needs such
-    a driver conflicts. Filters and drivers from the person's settings for all repositories
-    run.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[str, dict[str, str]] = {}
-        self._directory: str | None = None
-
-    def __enter__(self) -> None:
-        git.mode.harmless = self._harmless
-
-    def __exit__(self, *_: object) -> None:
-        del git.mode.harmless
-        if self._directory is not None:
-            import shutil
-
-            shutil.rmtree(self._directory, ignore_errors=True)
-
-    def _harmless(self, cwd: str) -> dict[str, str]:
-        """The variables that override the settings in force at `cwd`; computed once."""
-        if cwd not in self._known:
-            # The calls of git below come here too.
-            self._known[cwd] = {}
-            settings = dict(_programs(cwd))
-            if settings:
-                self._known[cwd] = {**_overriding(settings), **self._index(cwd)}
-        return self._known[cwd]
-
-    def _index(self, cwd: str) -> dict[str, str]:
-        """A copy of the index with a later time.
-
-        Git would read, and filter, every file that was written in the same second as the index.
-        """
-        path = os.path.join(git_dir(cwd), "index")
-        if not os.path.lexists(os.path.join(cwd, ".git")) or not os.path.isfile(path):
-            return {}
-        import shutil
-        import tempfile
-
-        self._directory = self._directory or tempfile.mkdtemp(prefix="tugcode-index-")
-        copy = os.path.join(self._directory, str(len(self._known)))
-        shutil.copyfile(path, copy)
-        later = os.stat(copy).st_mtime + 10
-        os.utime(copy, (later, later))
-        return {"GIT_INDEX_FILE": copy}
-
-
-def _programs(cwd: str) -> Iterator[tuple[str, str]]:
-    """The repository's own settings that make git run a program, each with a harmless value."""
-    words = ("config", "--null", "--show-scope", "--name-only", "--get-regexp", _PROGRAMS)
-    fields = git.attempt(*words, cwd=cwd).out.split("\0")
-    for scope, name in zip(fields[::2], fields[1::2], strict=False):
-        if scope in ("local", "worktree"):
-            group = name.rpartition(".")[0]
-            if group.startswith("merge."):
-                yield name, "false"
-            else:
-                yield from ((f"{group}.{key}", "") for key in ("clean", "smudge", "process"))
-                yield f"{group}.required", "false"
-    # Git reads submodules too, and they have their own settings.
-    for name in filled(cwd) if os.path.lexists(os.path.join(cwd, ".git")) else ():
-        yield from _programs(os.path.join(cwd, name))
-
-
-def _overriding(settings: dict[str, str]) -> dict[str, str]:
-    # Not `-c`: a name may contain an equals sign.
-    found = {"GIT_CONFIG_COUNT": str(len(settings))}
-    for number, (name, value) in enumerate(settings.items()):
-        found |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
     return found

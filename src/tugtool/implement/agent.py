@@ -9,13 +9,15 @@ from itertools import count
 from typing import NamedTuple
 
 from tugtool.agents import answers, clis, contracts
+from tugtool.agents.confinement import described, place_of
 from tugtool.errors import CannotRun, TugError
 from tugtool.implement.cooling import Failure, Retries
 from tugtool.implement.enforcement import Enforcement
 from tugtool.implement.run import Astray, Failed, Lost
 from tugtool.state import leases
-from tugtool.system import clock, command, config
+from tugtool.system import clock, config, secrets
 from tugtool.system.command import Streams
+from tugtool.system.secrets import MaskedStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from tugtool.system.agent_config import Agent
     from tugtool.system.command import Child
     from tugtool.system.config import Settings
-    from tugtool.workflow.transcripts import Recording
+    from tugtool.system.secrets import Mask
 
     Data = dict[str, Any]
 
@@ -63,6 +65,8 @@ class AgentCommand(NamedTuple):
     env: Mapping[str, str]
     timeout_seconds: float
     tries: int
+    #: The settings that it was made from.
+    agent: Agent
 
     def environment(self, given: Mapping[str, str]) -> dict[str, str]:
         """Return the environment of the agent's process: ours, its own settings, its role."""
@@ -78,7 +82,8 @@ def parts(settings: Settings) -> dict[str, AgentCommand]:
 
 def _command(agent: Agent) -> AgentCommand:
     made = clis.command(agent)
-    return AgentCommand(agent.role, list(made.argv), made.env, agent.timeout_seconds, agent.tries)
+    limits = (agent.timeout_seconds, agent.tries)
+    return AgentCommand(agent.role, list(made.argv), made.env, *limits, agent)
 
 
 class Reply(NamedTuple):
@@ -175,13 +180,15 @@ def _output(context: AgentContext, part: AgentCommand, task: Data) -> bytes:
     """Return what the agent printed. Raise `Unusable` if it failed or ran out of time."""
     context.begin_role(part.role)
     env = part.environment(context.variables())
+    mask = secrets.Mask(env)
     given = contracts.given(part.role, task)
-    with _recorded(context, part, given) as recording:
-        heard = None if recording is None else recording.write
+    own = place_of(part.agent, context.checkout.path, env)
+    with _recorded(context, part, given, mask) as heard, own as place:
         streams = Streams.keep(head=0, tail=answers.MOST_BYTES, given=given, heard=heard)
+        how: Data = {"cwd": context.checkout.path, "env": place.environment(env), "marks": True}
         try:
-            running = command.start(
-                part.argv, cwd=context.checkout.path, env=env, streams=streams, marks=True
+            running = context.run.permit.start(
+                part.argv, **how, streams=streams, confined=place.how
             )
         except CannotRun as error:
             raise Unusable(error.message, b"") from error
@@ -193,8 +200,9 @@ def _output(context: AgentContext, part: AgentCommand, task: Data) -> bytes:
             context.checkout.drop_locks(context.run.warn)
         if running.status:
             later = _later(part, running)
-            raise Unusable(f"it {_end(running)}", running.out.tail, later=later)
-    return running.out.tail
+            said = mask.text(f"it {_end(running)}")
+            raise Unusable(said, mask.data(running.out.tail), later=later)
+    return mask.data(running.out.tail)
 
 
 def _later(part: AgentCommand, running: Child) -> float | None:
@@ -209,23 +217,24 @@ def _later(part: AgentCommand, running: Child) -> float | None:
 
 @contextlib.contextmanager
 def _recorded(
-    context: AgentContext, part: AgentCommand, given: bytes
-) -> Iterator[Recording | None]:
-    """Write the agent's input, and at the end its outcome, to the transcript."""
+    context: AgentContext, part: AgentCommand, given: bytes, mask: Mask
+) -> Iterator[Callable[[bytes], object] | None]:
+    """Write the agent's input, and at the end its outcome, to the transcript, without secrets."""
     recording, said = context.recording, "it ended with exit status 0"
     if recording is None:
         yield None
         return
-    recording.write(
-        _heading(context, part).encode(errors="replace") + given + b"\n--- printed ---\n"
-    )
+    head = _heading(context, part).encode(errors="replace") + given + b"\n--- printed ---\n"
+    recording.write(mask.data(head))
+    stream = MaskedStream(mask, recording.write)
     try:
-        yield recording
+        yield stream.write
     except BaseException as error:
         said = str(error) or f"it was stopped: {type(error).__name__.lower()}"
         raise
     finally:
-        recording.close(said)
+        stream.flush()
+        recording.close(mask.text(said))
         if recording.problem is not None:
             context.run.warn(f"{recording.path} is not complete: {recording.problem}")
 
@@ -237,7 +246,7 @@ def _heading(context: AgentContext, part: AgentCommand) -> str:
     at = clock.text(clock.system_milliseconds())
     return (
         f"{of}{attempt}, {at}\ncommand: {shlex.join(part.argv)}\n"
-        f"in: {context.checkout.path}\n"
+        f"in: {context.checkout.path}, {described(part.agent)}\n"
         f"with: {', '.join(sorted(part.env)) or 'no variables of its own'}\n--- given ---\n"
     )
 

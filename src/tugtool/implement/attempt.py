@@ -57,12 +57,16 @@ class AgentContext:
         self.is_fresh = False
         #: The transcript of the agent that runs or is about to run.
         self.recording: Recording | None = None
+        #: Keeps a reservation while the work goes on; raises if it is lost.
+        self.keep: Callable[[], None] | None = None
 
     def check(self) -> None:
         """Raise if the work has to end."""
         self.run.look_at_clock()
         if self.run.stopping.is_set():
             raise Stopped
+        if self.keep is not None:
+            self.keep()
 
     def follow(self) -> bool:
         """Take a new agreed text of the plan; return whether there was one. Here there is none."""

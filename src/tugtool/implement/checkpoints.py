@@ -71,7 +71,8 @@ def prove(work: Attempt, *, unproven_only: bool = False) -> CheckResult:
 
 def _site(work: Attempt) -> CheckSite:
     checkout = work.checkout
-    return CheckSite(work.store, checkout.path, checkout.owner, checkout.copy)
+    run, at = work.run, (checkout.path, checkout.owner, checkout.copy)
+    return CheckSite(run.repo, run.settings, work.store, *at)
 
 
 def _task(work: Attempt, *, unproven_only: bool) -> Task:

@@ -15,10 +15,10 @@ from tugtool.errors.git import DependencyConflict
 from tugtool.git import command as git
 from tugtool.git import merge_tree, refs, status
 from tugtool.implement import agent
-from tugtool.implement.run import Elsewhere, Escalation, Failed, Lost
+from tugtool.implement.run import Elsewhere, Escalation, Failed, Lost, Stopped
 from tugtool.state import record, worktrees
 from tugtool.state.attempts import Note
-from tugtool.system import crash, files
+from tugtool.system import clock, crash, files
 from tugtool.workflow import salvage
 from tugtool.workflow.commit import log
 from tugtool.workflow.worktree import branches, sync
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from tugtool.implement.attempt import Attempt
     from tugtool.schemas import StateClaimMissingCommit as Commit
+    from tugtool.schemas import WorktreeSync
 
     Data = dict[str, Any]
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 #: Prefixes of the lines that git puts around a conflict.
 _MARKERS = (b"<<<<<<< ", b">>>>>>> ")
 _HEAD = "MERGE_HEAD"
+#: How often a commit that the remote does not give is asked for again.
+_REMOTE_SECONDS = 5.0
 
 
 def bring_in(work: Attempt) -> None:
@@ -44,7 +47,7 @@ def bring_in(work: Attempt) -> None:
     if work.claim["missing_commits"] == []:
         return
     try:
-        done = sync.sync(work.store, work.run.plan, at=work.checkout.path, by_resolutions=True)
+        done = _synced(work)
     except DependencyConflict as error:
         if _fits_afresh(work):
             raise Elsewhere(error.message) from error
@@ -59,6 +62,23 @@ def bring_in(work: Attempt) -> None:
         raise Escalation(reason, code=error.code, needs=needs, **facts) from error
     if not done["up_to_date"]:
         work.tell("synced", steps=[each["step_anchor"] for each in done["merged"]])
+
+
+def _synced(work: Attempt) -> WorktreeSync:
+    """Merge what the step needs. Wait for a commit of another machine that cannot be had now."""
+    end, told = clock.ticks() + work.run.terms.patience_seconds, False
+    while True:
+        try:
+            return sync.sync(work.store, work.run.plan, at=work.checkout.path, by_resolutions=True)
+        except DependencyConflict as error:
+            if not error.facts.get("absent") or clock.ticks() >= end:
+                raise
+            if not told:
+                work.run.warn(error.message, step_anchor=work.anchor)
+            told = True
+        if work.run.stopping.wait(_REMOTE_SECONDS):
+            raise Stopped
+        work.check()
 
 
 def _fits_afresh(work: Attempt) -> bool:

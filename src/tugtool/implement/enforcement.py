@@ -7,6 +7,7 @@ import os
 import shutil
 
 from tugtool.agents import answers
+from tugtool.agents.confinement import reaches
 from tugtool.agents.guard import rules
 from tugtool.errors import TugError, listing
 from tugtool.git import command as git
@@ -75,6 +76,10 @@ class Enforcement:
         for said, content in self.context.run.surroundings.end():
             told = answers.storable(f"while the {self.role} ran, {said}")
             self.context.keep_text(told, answers.storable(content[:_MOST_KEPT]))
+            # Shown until the plan is merged. Agents that cannot write there did not do it.
+            run, tree = self.context.run, self.checkout.path
+            if any(reaches(part.agent, run.repo.root, tree) for part in run.parts.values()):
+                run.keep("changed_outside", {"reason": told})
 
     def restore(self) -> str | None:
         """Restore what the agent must not change. Return the complaint for the agent, or None."""

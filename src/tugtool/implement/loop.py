@@ -9,16 +9,20 @@ import threading
 from itertools import islice
 
 from tugtool import state
-from tugtool.errors import CannotRun, TugError, plan_argument
+from tugtool.agents import confinement as clis_confinement
+from tugtool.errors import CannotRun, TugError, merge_command, plan_argument
 from tugtool.errors.git import NotMade
 from tugtool.implement import agent, audit, recovery, step
 from tugtool.implement.run import Remaining, Stopped
 from tugtool.implement.worker import Worker
+from tugtool.plan import checkpoints
 from tugtool.state import proofs, record, reviews
 from tugtool.store import back_up
 from tugtool.system import clock, command, config, text
 from tugtool.system.command import Streams
+from tugtool.workflow import trust
 from tugtool.workflow.doctor import machine as preflight
+from tugtool.workflow.trust_question import TrustQuestion
 from tugtool.workflow.worktree import branches, create
 
 TYPE_CHECKING = False
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     from tugtool.git import Repository
     from tugtool.implement.agent import AgentCommand
     from tugtool.implement.run import Run, Terms
-    from tugtool.schemas import ImplementAgent, ImplementTodoItem
+    from tugtool.schemas import ImplementAgent, ImplementCommand, ImplementTodoItem
     from tugtool.store import Store
     from tugtool.system.config import Settings
     from tugtool.workflow.workspace import Workspace
@@ -136,7 +140,7 @@ class Notices:
         streams = Streams.keep(given=text.encode(event).encode() + b"\n")
         env = config.command_environment()
         try:
-            child = command.run(
+            child = self.run.permit.run(
                 self.words,
                 cwd=self.run.repo.root,
                 env=env,
@@ -167,6 +171,7 @@ def _conduct(run: Run) -> None:
             _work(run, store)
             recovery.leave_unused(run, store)
             recovery.pay_debts(run, store)
+            recovery.publish(run, store, now=True)
             result = _result(run, store)
     except TugError as error:
         result = {"status": "failed", "reason": error.message, "left": []}
@@ -224,13 +229,17 @@ def _ending(run: Run, store: Store, *, paused: bool) -> tuple[str, str]:
     return "unfinished", "what is left waits for a person"
 
 
+def _merge(run: Run) -> str:
+    return merge_command(run.plan, push=run.settings.is_set("remote.name"))
+
+
 def _as_data(run: Run, store: Store, status: str, reason: str | None) -> Data:
     trouble = back_up(store, pending=True)
     if trouble is not None:
         run.warn(trouble)
     row = record.require_plan(store, run.plan)
     mergeable = status == "done" and row["merged_commit"] is None
-    then: str | None = f"tugcode merge {plan_argument(run.plan)}" if mergeable else None
+    then: str | None = _merge(run) if mergeable else None
     if mergeable and (waiting := len(reviews.unsettled(store, run.plan))):
         items = "1 item waits" if waiting == 1 else f"{waiting} items wait"
         reason, then = f"{items} for a person", f"tugcode review {plan_argument(run.plan)}"
@@ -273,6 +282,8 @@ def rehearse(
         "until": until if until is None else clock.text(until),
         "verify": terms.verify,
         "agents": [_agent(role, parts.get(role)) for role in agent.ROLES],
+        "commands": _commands(space, plan, terms),
+        "untrusted": _untrusted(space, order, terms),
         "push_remote": audit.remote(space.repo) if "integrator" in parts else None,
         "done": seen is not None and seen.done,
         "paused": seen is not None and seen.paused,
@@ -292,7 +303,26 @@ def _agent(role: str, part: AgentCommand | None) -> ImplementAgent:
         "timeout_seconds": part and part.timeout_seconds,
         "tries": part and part.tries,
         "env": sorted(part.env) if part else [],
+        "confinement": clis_confinement.described(part.agent) if part else None,
     }
+
+
+def _commands(space: Workspace, plan: str, terms: Terms) -> list[ImplementCommand]:
+    """Return every command that the run would start, beside those of agents."""
+    sources = ("worktree.setup", "notify.command", *((plan,) if terms.verify else ()))
+    found = TrustQuestion(space.repo.root).describe()["commands"]
+    return [
+        {"source": each["source"], "command": each["command"]}
+        for each in found
+        if each["source"] in sources
+    ]
+
+
+def _untrusted(space: Workspace, order: WorktreeRequest, terms: Terms) -> str | None:
+    """Return why the run would be refused without this user's trust."""
+    lines = checkpoints.commands_of(order.parsed) if terms.verify else []
+    found = trust.notices(space.repo.root, space.settings, lines)
+    return str(found[0]["message"]) if found else None
 
 
 def _refuse(

@@ -14,7 +14,7 @@ from tugtool.implement import checkpoints
 from tugtool.implement.agent import Unusable
 from tugtool.implement.attempt import Attempt, Checkout
 from tugtool.implement.run import Escalation
-from tugtool.state import attempts, record, views
+from tugtool.state import attempts, publication, record, views
 from tugtool.state import proofs as state_proofs
 from tugtool.state import worktrees as state_worktrees
 from tugtool.store.owners import on_other_machine
@@ -83,7 +83,7 @@ def _open_items(work: Attempt) -> list[Row]:
 
 def last_verdict(work: Attempt) -> Data:
     """Return the reviewer's last verdict; an empty one if it is about another checklist."""
-    notes = attempts.artifacts(work.store, work.run.plan, kind="reviewer_verdict")
+    notes = state_proofs.artifacts(work.store, work.run.plan, kind="reviewer_verdict")
     said = next((note["content"] for note in notes if note["step_anchor"] == work.anchor), None)
     try:
         verdict: Data = json.loads(said or "")
@@ -113,6 +113,7 @@ def _completed(work: Attempt, hash: str, verdict: Data) -> bool:
             return False
         tested = commit.tested_tree(work.checkout.site(work.store), hash)
         how: Data = {"copy": copy, "commit": hash, "tested": tested}
+        how["publish"] = work.run.settings.is_set("remote.name")
         state.complete(work.store, plan, work.anchor, **work.by, **how)
     except TugError as error:
         if work.is_over(error.code):
@@ -175,6 +176,22 @@ def give_back(work: Attempt, *, park: str | None = None, failure: str | None = N
         work.run.warn(f"{where}: {problem}", step_anchor=work.anchor)
         return False
     return True
+
+
+def publish(run: Run, store: Store, *, now: bool = False) -> None:
+    """Push the steps of this run that the remote lacks: now, or every half minute."""
+    if not run.settings.is_set("remote.name") or not (run.may_publish() or now):
+        return
+    from tugtool.workflow import remote
+
+    to = remote.remote_of(run.repo.root)
+    assert to is not None
+    rows = publication.own_unpublished(store, run.plan)
+    with contextlib.suppress(TugError):
+        done = remote.Publisher(to, store, run.repo.root, run.repo.root).run(rows) if rows else []
+        for each in done if now else ():
+            if each.refusal is not None:
+                run.warn(f"{each.branch} is not on {to.name}: {remote.meaning(each.refusal)}")
 
 
 def pay_debts(run: Run, store: Store) -> None:

@@ -11,9 +11,10 @@ from tugtool.agents import clis
 from tugtool.errors import BadSetting, GitFailed, TugError, plan_argument, quoted
 from tugtool.implement import cooling
 from tugtool.implement.snapshot import Surroundings
-from tugtool.plan import catalog
+from tugtool.plan import catalog, checkpoints
 from tugtool.state import attempts, record, revisions, views
 from tugtool.system import clock, config, process
+from tugtool.workflow import trust
 from tugtool.workflow.plans import LoadedPlan
 from tugtool.workflow.worktree.create import WorktreeRequest
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 CHOICES = ("retry", "park", "stop")
 #: Each worker is a thread, a database connection and a worktree.
 MOST_WORKERS = 64
+#: How often a commit that the remote did not take is pushed again.
+_PUBLISH_SECONDS = 30.0
 #: A signal that has reached git reaches us within this time.
 _SIGNAL_SECONDS = 3.0
 
@@ -108,6 +111,14 @@ class Question:
         return first
 
 
+def _permit(space: Workspace, order: WorktreeRequest, terms: Terms) -> trust.Permit:
+    """Return the permission for agents; refuse commands of checkpoints before the first step."""
+    given = trust.permit(space.repo, space.settings, "agents")
+    if terms.verify:
+        trust.permit_plan(space.repo, space.settings, checkpoints.commands_of(order.parsed))
+    return given
+
+
 class Run:
     """One `implement`. Any thread may use everything here."""
 
@@ -130,6 +141,7 @@ class Run:
     ) -> None:
         self.repo, self.parts, self.terms, self.order = space.repo, parts, terms, order
         self.settings = space.settings
+        self.permit = _permit(space, order, terms)
         self.plan, self.surroundings = order.file.key, Surroundings(space.repo)
         #: Each thread opens its own store.
         self.open_store, self._tell, self._ask = space.open_store, tell, ask
@@ -148,14 +160,14 @@ class Run:
         #: Why workers failed; why each step was left (step -> reason).
         self.troubles: list[str] = []
         self.left: dict[str, str] = {}
-        #: Steps of other runs, as last reported; roles that failed, with their step.
+        #: What the run waits for, as last reported; roles that failed, with their step.
         self._awaited: dict[str, str] = {}
         self.failures: set[tuple[str, str]] = set()
         #: The step and reason of git's last refusal; why refusals end the run, if they do.
         self._refused, self.refusal = ("", ""), ""
         #: Exceptions that are faults of ours.
         self.bugs: list[Exception] = []
-        self.started = clock.ticks()
+        self.started = self._published_at = clock.ticks()
         self.timer, self.cooling = cooling.Timer(), cooling.Cooling(self)
 
     def stop(self) -> None:
@@ -270,6 +282,13 @@ class Run:
             owed, self.owed = self.owed, []
         return owed
 
+    def may_publish(self) -> bool:
+        """Return whether it is time to push again what the remote did not take."""
+        with self._lock:
+            due = clock.ticks() >= self._published_at + _PUBLISH_SECONDS
+            self._published_at = clock.ticks() if due else self._published_at
+        return due
+
     def may_make(self, ready: int, *, lasting: bool) -> bool:
         """Return whether a worker should create one more worktree for the ready steps.
 
@@ -291,14 +310,14 @@ class Run:
         with self._lock:
             self._making -= 1
 
-    def wait_for(self, held: Mapping[str, str]) -> None:
-        """Report the steps of other runs that this run waits for, when they change."""
+    def wait_for(self, why: Mapping[str, str]) -> None:
+        """Report what this run waits for, when it changes: steps with the reason, or no step."""
         with self._lock:
-            known = held == self._awaited
-            self._awaited = dict(held)
-        if held and not known:
-            who = "; ".join(f"{anchor} is held by {owner}" for anchor, owner in held.items())
-            self.tell("waiting", steps=list(held), reason=who)
+            known = why == self._awaited
+            self._awaited = dict(why)
+        if why and not known:
+            said = "; ".join(f"{anchor} {reason}".strip() for anchor, reason in why.items())
+            self.tell("waiting", steps=[anchor for anchor in why if anchor], reason=said)
 
     def is_broke(self, store: Store) -> str:
         """Return which budget is used up; empty if none is."""

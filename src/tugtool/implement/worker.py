@@ -6,15 +6,16 @@ import contextlib
 import os
 
 from tugtool import state
-from tugtool.errors import TugError
+from tugtool.errors import TugError, listing
 from tugtool.errors.git import NotMade
 from tugtool.errors.state import DatabaseError, NotReady, StepParked, WrongStatus
 from tugtool.implement import recovery, step
 from tugtool.implement.attempt import Attempt, Checkout
 from tugtool.implement.run import Elsewhere, Failed, Lost, Parked, Stopped
-from tugtool.state import worktrees
+from tugtool.state import publication, worktrees
 from tugtool.state.claims import Request
 from tugtool.store import back_up
+from tugtool.store.owners import machine_of
 from tugtool.system import crash
 from tugtool.workflow.worktree import create, setup, sync
 
@@ -49,6 +50,8 @@ class Worker:
         self._entered_for: str | None = None
         #: Why it could not create a worktree while the plan's file differs from the agreed text.
         self._barred: TugError | None = None
+        #: Steps that it could not claim, because another machine has not published.
+        self._unpublished: dict[str, str] = {}
         #: The step that it has claimed and not given back.
         self._work: Attempt | None = None
 
@@ -151,6 +154,7 @@ class Worker:
             run.news.clear()
             run.look_at_clock()
             recovery.pay_debts(run, self.store)
+            recovery.publish(run, self.store)
             seen = run.remaining(self.store)
             if run.is_broke(self.store) or seen.paused or not (seen.ready or seen.live):
                 return None
@@ -165,7 +169,10 @@ class Worker:
                 return _TO_BE_MADE
             if not seen.ready:
                 state.judge_from_now(self.store, run.plan)
-            run.wait_for({} if seen.ready else seen.held_by_others(run.owners))
+            held = {} if seen.ready else seen.held_by_others(run.owners)
+            run.wait_for(
+                {step: f"is held by {owner}" for step, owner in held.items()} or self._unpublished
+            )
             before = set(seen.ready)
             run.news.wait(LONGEST_NAP_SECONDS)
         return None
@@ -182,6 +189,7 @@ class Worker:
             max_attempts=terms.max_attempts,
             holder_pid=os.getpid(),
             begins=True,
+            publish=run.settings.is_set("remote.name"),
         )
         resumed, self._entered_for = self._entered_for, None
         step = resumed or self._not_failed()
@@ -199,6 +207,7 @@ class Worker:
             if resumed and not recovery.clear_lost(run, self.store, checkout):
                 self._abandon(checkout)
             return None
+        self._unpublished = _late(data)
         return data if data["claimed"] else None
 
     def _not_failed(self) -> str | None:
@@ -330,3 +339,12 @@ class Worker:
         """Leave a worktree as it is: its files do not belong to the next step."""
         self.run.owners.discard(checkout.owner)
         self.checkout = None
+
+
+def _late(claim: Claim) -> dict[str, str]:
+    """Return why steps that are ready cannot be had here: step -> reason."""
+    rows = claim.get("unpublished_steps", [])
+    alone = [f"{row['step_anchor']} is on {machine_of(row['worktree'])} alone" for row in rows]
+    waiting = claim.get("waiting_for", {}) if rows else {}
+    late = [anchor for anchor, needs in waiting.items() if publication.PUBLISH in needs]
+    return {anchor: f"waits for publish: the commit of {listing(alone)}" for anchor in late}

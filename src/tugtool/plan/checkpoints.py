@@ -11,6 +11,12 @@ import re
 from bisect import bisect_right
 from typing import NamedTuple
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tugtool.plan.model import Plan
+
 #: The proof of a checkpoint: a command that passes, the reviewer's verdict, or a person.
 COMMAND, JUDGEMENT, PERSON = "command", "judgement", "person"
 #: The expected outcomes of commands; each includes exit status 0.
@@ -94,6 +100,18 @@ def read(text: str) -> Reading:
         return Reading([], reason="no_command")
     prose = " ".join([before for before, _ in pieces] + [tail])
     return Reading(commands, expects=_expected(words), reason=_obstacle(commands, words, prose))
+
+
+def commands_of(plan: Plan) -> list[str]:
+    """The commands that a plan's checkpoints run, each once."""
+    items = (item for step in plan.every_step() for item in step.items)
+    return commands_in(item.text for item in items if item.kind == "checkpoint")
+
+
+def commands_in(texts: Iterable[str]) -> list[str]:
+    """The commands that checkpoints with these texts run, each once."""
+    readings = [each for each in map(read, texts) if each.reason is None]
+    return list(dict.fromkeys(line for each in readings for line in each.commands))
 
 
 def spans(text: str) -> tuple[list[tuple[str, str]], str]:

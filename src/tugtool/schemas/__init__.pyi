@@ -34,6 +34,7 @@ class Commit(TypedDict):
     state_update_failed: bool
     state_failure_reason: NotRequired[Literal["open_items", "drift", "ownership", "db_error"]]
     warnings: list[str]
+    published: NotRequired[bool]
     completed: bool
     plan_path: str
     step_anchor: str
@@ -246,6 +247,8 @@ class DoctorVersions(TypedDict):
     sqlite: str
     sqlite_wal_reset_bug: bool
     git: str | None
+    state: NotRequired[Literal["PostgreSQL", "a server"]]
+    state_url: NotRequired[str]
 
 class DoctorStartUpMs(TypedDict):
     """Processor time for the start of Python here, in milliseconds."""
@@ -375,6 +378,13 @@ class ImplementAgent(TypedDict):
     timeout_seconds: float | None
     tries: int | None
     env: list[str]
+    confinement: str | None
+
+class ImplementCommand(TypedDict):
+    """One command."""
+
+    source: str
+    command: str
 
 class ImplementTodoItem(TypedDict):
     """A step."""
@@ -470,6 +480,8 @@ class Implement(_ImplementWords):
     review_rounds: NotRequired[int]
     budget_tokens: NotRequired[int]
     agents: NotRequired[list[ImplementAgent]]
+    commands: NotRequired[list[ImplementCommand]]
+    untrusted: NotRequired[str | None]
     budget_cost: NotRequired[float]
     cost: NotRequired[float]
     until: NotRequired[str | None]
@@ -496,6 +508,14 @@ class InitClaude(TypedDict):
     allow: list[str]
     deny: list[str]
 
+class InitMcpItem(TypedDict):
+    """The entry of one client."""
+
+    client: str
+    file: str
+    created: bool
+    added: bool
+
 class Init(TypedDict):
     """The result of `tugcode init`."""
 
@@ -503,6 +523,7 @@ class Init(TypedDict):
     created: list[str]
     kept: list[str]
     claude: InitClaude | None
+    mcp: list[InitMcpItem] | None
     next: str
 
 class ListPlanCounts(TypedDict):
@@ -530,6 +551,13 @@ class List(TypedDict):
     """The plans of the repository."""
 
     plans: list[ListPlan]
+
+class Mcp(TypedDict):
+    """What a client would get."""
+
+    role: Literal["viewer", "worker", "operator"]
+    tools: list[str]
+    tool_bytes: int
 
 class MergeBranch(TypedDict):
     """A branch."""
@@ -576,6 +604,9 @@ class Merge(TypedDict):
     squash: bool
     base_branch: str
     merged_commit: str | None
+    pushed: NotRequired[bool]
+    pushed_before: NotRequired[Literal[True]]
+    unpushed_to: NotRequired[str]
     branches: list[MergeBranch]
     conflicts: list[MergeConflict]
     removed_worktrees: list[str]
@@ -650,6 +681,15 @@ class NextHolder(TypedDict):
     worktree: str
     lease_expires_at: str
 
+class NextUnpublishedStep(TypedDict):
+    """An unpublished step."""
+
+    step_anchor: str
+    commit: str
+    worktree: str
+    branch: str | None
+    problem: str | None
+
 class Next(TypedDict):
     """A step to work on, with its text and checklist."""
 
@@ -674,6 +714,7 @@ class Next(TypedDict):
     held_steps: list[str]
     holders: list[NextHolder]
     parked_steps: list[str]
+    unpublished_steps: NotRequired[list[NextUnpublishedStep]]
     waiting_items: int
     merged_commit: str | None
     next: str
@@ -1011,6 +1052,7 @@ class ReportIncident(TypedDict):
         "escalation",
         "revised",
         "checkpoint_failed",
+        "changed_outside",
         "cooling_down",
         "cooled_down",
         "reset",
@@ -1030,7 +1072,16 @@ class ReportIncident(TypedDict):
 class ReportWait(TypedDict):
     """One thing."""
 
-    what: Literal["deferred", "unproven", "parked", "question", "audit", "paused"]
+    what: Literal[
+        "changed_outside",
+        "deferred",
+        "unproven",
+        "parked",
+        "question",
+        "audit",
+        "paused",
+        "unpublished",
+    ]
     step_anchor: str | None
     text: str | None
     reason: str | None
@@ -1044,6 +1095,7 @@ class ReportMerge(TypedDict):
     at: str | None
     unproven: int
     by: str | None
+    unpushed_by: NotRequired[str | None]
 
 class ReportLastRun(TypedDict):
     """The end of the last `implement`."""
@@ -1179,6 +1231,8 @@ class StateClaimHeldStep(TypedDict):
     owner: str
     lease_expires_at: str
 
+StateClaimUnpublishedStep = NextUnpublishedStep
+
 class StateClaim(TypedDict):
     """A step to work on, or the reason why there is none."""
 
@@ -1206,6 +1260,7 @@ class StateClaim(TypedDict):
     waiting_for: NotRequired[dict[str, list[str]]]
     held_steps: NotRequired[list[StateClaimHeldStep]]
     parked_steps: NotRequired[list[str]]
+    unpublished_steps: NotRequired[list[NextUnpublishedStep]]
     lists_capped: NotRequired[bool]
 
 class StateComplete(TypedDict):
@@ -1293,6 +1348,7 @@ class StateExport(TypedDict):
 
     exported_to: str
     rows: int
+    transcripts: int
 
 class StateHeartbeat(TypedDict):
     """A renewed lease."""
@@ -1327,6 +1383,7 @@ class StateImport(TypedDict):
     rows: int
     tables: StateImportTables
     renumbered: bool
+    transcripts: int
     recounted: list[str]
 
 StateInitDroppedItem = PlanAcceptDroppedItem
@@ -1392,6 +1449,8 @@ class StatePrune(TypedDict):
     exported_to: str | None
     dry_run: bool
 
+StateReadyUnpublishedStep = NextUnpublishedStep
+
 class StateReady(TypedDict):
     """The steps by what you can do with them."""
 
@@ -1403,6 +1462,8 @@ class StateReady(TypedDict):
     claimed_steps: list[str]
     expired_claims: list[str]
     parked_steps: list[str]
+    waiting_for: NotRequired[dict[str, list[str]]]
+    unpublished_steps: NotRequired[list[NextUnpublishedStep]]
 
 class StateReconcileReconciledItem(TypedDict):
     """A step and its commit."""
@@ -1810,6 +1871,14 @@ class StateRevisions(TypedDict):
     revision: int | None
     text: str | None
 
+class StateShowPlanUnpushedMerge(TypedDict):
+    """The merge that the remote lacks."""
+
+    commit: str
+    remote: str
+    base_branch: str
+    by: str | None
+
 class StateShowPlanLastRun(TypedDict):
     """The end of the last `implement` of the plan."""
 
@@ -1862,6 +1931,9 @@ class StateShowStep(TypedDict):
     step_index: int
     title: str
     status: Literal["pending", "claimed", "in_progress", "completed"]
+    standing: Literal[
+        "completed", "deferred", "at_work", "stale", "question", "parked", "ready", "blocked"
+    ]
     claimed_by: str | None
     claimed_at: str | None
     lease_expires_at: str | None
@@ -1870,6 +1942,8 @@ class StateShowStep(TypedDict):
     completed_at: str | None
     completed_by: str | None
     commit_hash: str | None
+    unpublished: NotRequired[str]
+    waiting_for_publish: NotRequired[list[str]]
     complete_reason: str | None
     attempt: int
     claims_without_progress: int
@@ -1921,6 +1995,7 @@ class StateShowPlan(TypedDict):
     paused_reason: str | None
     base_commit: str | None
     merged_commit: str | None
+    unpushed_merge: NotRequired[StateShowPlanUnpushedMerge]
     total_steps: int
     completed_steps: int
     as_of: str
@@ -1931,6 +2006,8 @@ class StateShowPlan(TypedDict):
     run_since: str | None
     steps: list[StateShowStep]
     checklist_items: list[StateShowItem]
+
+StateShowUnpushedMerge = StateShowPlanUnpushedMerge
 
 StateShowLastRun = StateShowPlanLastRun
 
@@ -1949,6 +2026,7 @@ class StateShow(TypedDict):
     paused_reason: NotRequired[str | None]
     base_commit: NotRequired[str | None]
     merged_commit: NotRequired[str | None]
+    unpushed_merge: NotRequired[StateShowPlanUnpushedMerge]
     total_steps: NotRequired[int]
     completed_steps: NotRequired[int]
     as_of: NotRequired[str]
@@ -2237,6 +2315,10 @@ class StatusPlanAudit(TypedDict):
     summary: str
     recorded_at: str
 
+StatusPlanUnpushedMerge = StateShowPlanUnpushedMerge
+
+StatusPlanUnpublishedItem = NextUnpublishedStep
+
 StatusPlanLastRun = StateShowPlanLastRun
 
 class StatusPlan(TypedDict):
@@ -2258,9 +2340,12 @@ class StatusPlan(TypedDict):
     parked: list[StatusPlanParkedItem]
     audit: StatusPlanAudit | None
     merged_commit: str | None
+    unpushed_merge: NotRequired[StateShowPlanUnpushedMerge]
+    unpublished: NotRequired[list[NextUnpublishedStep]]
     last_run: StateShowPlanLastRun | None
     run_since: str | None
     commits: int
+    changed_outside: int
 
 class StatusDash(TypedDict):
     """One dash."""
@@ -2300,7 +2385,10 @@ class StatusNeedsYouItem(TypedDict):
         "parked",
         "question",
         "audit",
+        "changed_outside",
         "unmerged",
+        "unpushed",
+        "unpublished",
         "paused",
         "file_changed",
         "file_gone",
@@ -2312,6 +2400,14 @@ class StatusNeedsYouItem(TypedDict):
     count: int
     command: str
 
+class StatusServer(TypedDict):
+    """The running server of the repository."""
+
+    pid: int
+    url: str
+    socket: str | None
+    started_at: str
+
 class Status(TypedDict):
     """The plans, dashes and worktrees of this repository, and what waits for you."""
 
@@ -2322,6 +2418,9 @@ class Status(TypedDict):
     worktrees: list[StatusWorktree]
     needs_you: list[StatusNeedsYouItem]
     archived: int
+    state_url: NotRequired[str]
+    server: StatusServer | None
+    no_address: NotRequired[str]
 
 class TranscriptTranscript(TypedDict):
     """A call of an agent."""
@@ -2339,6 +2438,39 @@ class Transcript(TypedDict):
     plan_path: str
     step_anchor: str | None
     transcripts: list[TranscriptTranscript]
+
+class TrustCommand(TypedDict):
+    """One command."""
+
+    source: str
+    command: str
+    program: str | None
+    variables: dict[str, str]
+
+class TrustSetting(TypedDict):
+    """One setting."""
+
+    source: str
+    value: str
+
+class TrustRepository(TypedDict):
+    """One answer."""
+
+    root: str
+    trusted: bool
+    at: str | None
+    reason: str | None
+
+class Trust(TypedDict):
+    """What the files of a repository run and connect to, and whether this user lets them."""
+
+    root: str | None
+    trusted: bool
+    changed: list[str]
+    trust_file: str
+    commands: list[TrustCommand]
+    settings: list[TrustSetting]
+    repositories: list[TrustRepository]
 
 class ValidatePlan(TypedDict):
     """One plan."""
@@ -2358,7 +2490,14 @@ class Validate(TypedDict):
     valid: bool
     plans: list[ValidatePlan]
 
-Version = DoctorVersions
+class Version(TypedDict):
+    """The installed versions."""
+
+    tugtool: str
+    python: str
+    sqlite: str
+    sqlite_wal_reset_bug: bool
+    git: str | None
 
 class WorktreeClean(TypedDict):
     """A worktree that was cleaned after its uncommitted work was saved."""
@@ -2456,6 +2595,25 @@ class WorktreeList(TypedDict):
     worktrees: list[WorktreeListWorktree]
     branches: list[WorktreeListBranch]
 
+class WorktreePublishBranch(TypedDict):
+    """A branch."""
+
+    branch_name: str
+    commit: str
+    steps: list[str]
+    problem: str | None
+
+WorktreePublishUnpublishedStep = NextUnpublishedStep
+
+class WorktreePublish(TypedDict):
+    """The pushed branches and saved work, and the steps that are still unpublished."""
+
+    remote: str | None
+    plan_path: str | None
+    branches: list[WorktreePublishBranch]
+    salvage_refs: list[str]
+    unpublished_steps: list[NextUnpublishedStep]
+
 WorktreeRemoveReleasedItem = DashReleaseReleasedItem
 
 class WorktreeRemove(TypedDict):
@@ -2504,6 +2662,7 @@ class WorktreeSalvageList(TypedDict):
 
     plan_path: str | None
     salvages: list[WorktreeSalvageListSalvage]
+    more: NotRequired[str]
 
 class WorktreeSalvagePrunePrunedItem(TypedDict):
     """Saved work."""

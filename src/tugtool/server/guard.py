@@ -6,14 +6,14 @@ adds the headers that every answer has, and writes the log of requests.
 
 from __future__ import annotations
 
-import os
+import random
 from typing import NamedTuple
 
 from tugtool import errors
 from tugtool.cli import output
 from tugtool.errors import TugError
 from tugtool.errors.server import BodyTooLarge, ForeignPage, NoToken, RoleTooSmall, TooMany
-from tugtool.server import routes
+from tugtool.server import operations, routes
 from tugtool.server.routes import HttpRefusal
 from tugtool.server.tokens import Caller, Tokens
 from tugtool.server.work import refusal
@@ -21,7 +21,7 @@ from tugtool.system import clock, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, MutableMapping
+    from collections.abc import Awaitable, Callable, Container, Iterable, MutableMapping
     from typing import Any
 
     Scope = MutableMapping[str, Any]
@@ -56,6 +56,7 @@ HEADERS = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
 )
+API_HEADERS = (*HEADERS, (b"cache-control", b"no-store"))
 
 
 class ServerTerms(NamedTuple):
@@ -84,7 +85,9 @@ class Visit:
     def __init__(self, scope: Scope, guard: Guard) -> None:
         self.guard, self.path = guard, str(scope["path"])
         self.is_socket = scope["type"] == "websocket"
-        self.method = "GET" if self.is_socket else str(scope["method"])
+        #: HEAD is GET without the body of the answer, which the protocol leaves out.
+        self.sent = "GET" if self.is_socket else str(scope["method"])
+        self.method = "GET" if self.sent == "HEAD" and self.path != routes.LIVE else self.sent
         self.headers: list[tuple[bytes, bytes]] = scope["headers"]
         self.size = len(scope.get("raw_path") or b"") + len(scope.get("query_string") or b"")
         server, client = scope.get("server"), scope.get("client")
@@ -92,15 +95,20 @@ class Visit:
         self.is_unix = server is not None and server[1] is None
         self.pid = client[1] if self.is_unix and client else None
         self.address = self._address(str(client[0]) if client and not self.is_unix else "unix")
+        self._values: dict[bytes, list[bytes]] = {}
+        for name, value in self.headers:
+            self._values.setdefault(name, []).append(value)
         self.caller: Caller | None = None
-        self.route = routes.ROUTES.get((self.method, self.path))
+        self.route = routes.ROUTES.get((self.method, self.path)) or operations.route(self.path)
 
     def header(self, name: str) -> str | None:
         """The value of a header; refuses one that was sent twice."""
-        found = [value for key, value in self.headers if key == name.encode()]
+        found = self._values.get(name.encode())
+        if found is None:
+            return None
         if len(found) > 1:
             raise HttpRefusal(errors.Usage(f"the header {name} was sent twice"), 400)
-        return found[0].decode("latin-1") if found else None
+        return found[0].decode("latin-1")
 
     def _address(self, peer: str) -> str:
         """The sender's address: behind a trusted proxy, the last one that is not a proxy."""
@@ -145,10 +153,15 @@ def check_method(visit: Visit) -> None:
     if sum(len(name) + len(value) + 4 for name, value in visit.headers) > MOST_HEADER_BYTES:
         raise HttpRefusal(BodyTooLarge("bytes in its headers", MOST_HEADER_BYTES), 431)
     allowed = [method for method in ("GET", "POST") if (method, visit.path) in routes.ROUTES]
-    plain = ["GET"] if visit.path in (*visit.guard.pages, *visit.guard.plain) else ["GET", "POST"]
+    only_get = visit.path in visit.guard.pages or visit.path in visit.guard.plain
+    plain = ["GET"] if only_get else ["GET", "POST"]
+    plain = ["POST"] if visit.path == routes.MCP else plain
     if visit.method not in (allowed or plain):
-        problem = f"{visit.path} takes {' or '.join(allowed or plain)}, not {visit.method[:20]}"
-        raise HttpRefusal(errors.Usage(problem), 405)
+        taken = allowed or plain
+        problem = f"{visit.path} takes {' or '.join(taken)}, not {visit.sent[:20]}"
+        if "GET" in taken and visit.path != routes.LIVE:
+            taken.append("HEAD")
+        raise HttpRefusal(errors.Usage(problem), 405, (b"allow", ", ".join(taken).encode()))
 
 
 def check_kind(visit: Visit) -> None:
@@ -188,12 +201,14 @@ def check_role(visit: Visit) -> None:
         return
     if not visit.caller.may(visit.route.role):
         needs = f"the role {visit.route.role}"
-        raise RoleTooSmall(visit.route.command, role=visit.caller.role, needs=needs)
+        what = operations.spoken(visit.route.command)
+        raise RoleTooSmall(what, role=visit.caller.actual_role, needs=needs)
 
 
 def check_rate(visit: Visit) -> None:
     """Refuse writes that come too fast."""
-    if visit.method == "POST" and visit.caller is not None:
+    looks = visit.route is not None and visit.route.group == "look"
+    if visit.method == "POST" and visit.caller is not None and not looks:
         visit.guard.writes.take(visit.caller.name)
 
 
@@ -229,15 +244,17 @@ class Rate:
 class Guard:
     """Lets a request pass to the app, or refuses it."""
 
-    def __init__(self, app: App, terms: ServerTerms, tokens: Tokens) -> None:
+    def __init__(self, app: App, terms: ServerTerms, tokens: Tokens, pages: Container[str]) -> None:
         self.app, self.terms, self.tokens = app, terms, tokens
         self.checks = CHECKS
         #: Paths that are served to everybody under our names: the empty page and its files.
-        self.pages: frozenset[str] = frozenset(("/",))
+        self.pages = pages
         #: Other paths that take GET only.
-        self.plain: frozenset[str] = frozenset(("/healthz", "/metrics"))
+        self.plain: frozenset[str] = frozenset(("/healthz", "/metrics", routes.LIVE))
         self.writes = Rate(terms.writes_per_second)
         self._wrong: dict[str, list[float]] = {}
+        #: Takes the lines of the log.
+        self.log: Callable[[str], object] = output.mention
         #: Status and code -> how often.
         self.counts: dict[tuple[int, str], int] = {}
 
@@ -267,10 +284,13 @@ class Guard:
             for check in self.checks:
                 check(visit)
         except HttpRefusal as refused:
-            return await line.refuse(refused.error, refused.status, scope)
+            return await line.refuse(refused.error, refused.status, scope, refused.headers)
         except TugError as error:
             return await line.refuse(error, routes.http_status(error), scope)
         scope.setdefault("state", {}).update(caller=visit.caller, visit=visit, line=line)
+        if visit.method != visit.sent:
+            # A copy: the protocol still has to know that no body is wanted.
+            scope = {**scope, "method": visit.method}
         await self.app(scope, receive, line.send)
 
 
@@ -288,14 +308,12 @@ class LogLine:
         """Send a part of the answer; the first part gets the headers, and a line in the log."""
         if message["type"] in ("http.response.start", "websocket.http.response.start"):
             milliseconds = (clock.ticks() - self._begun) * 1000
-            added = [
-                *HEADERS,
+            message["headers"] = [
+                *message.get("headers", ()),
+                *(API_HEADERS if self._visit.path.startswith("/api/") else HEADERS),
                 (b"x-request-id", self.request_id.encode()),
-                (b"server-timing", f"app;dur={milliseconds:.1f}".encode()),
+                (b"server-timing", b"app;dur=%.1f" % milliseconds),
             ]
-            if self._visit.path.startswith("/api/"):
-                added.append((b"cache-control", b"no-store"))
-            message["headers"] = [*message.get("headers", []), *added]
             self._write(message["status"], milliseconds)
         elif message["type"] in ("websocket.accept", "websocket.close") and not self._answered:
             accepted = message["type"] == "websocket.accept"
@@ -315,15 +333,17 @@ class LogLine:
             "address": visit.address,
             "name": visit.caller.name if visit.caller else None,
             "role": visit.caller.role if visit.caller else None,
-            "method": visit.method[:20],
+            "method": visit.sent[:20],
             "path": visit.path[:200],
             "status": status,
             "code": self.code or None,
             "milliseconds": round(milliseconds, 1),
         }
-        output.mention(text.encode(line) + "\n")
+        self._guard.log(text.encode(line) + "\n")
 
-    async def refuse(self, error: TugError, status: int, scope: Scope) -> None:
+    async def refuse(
+        self, error: TugError, status: int, scope: Scope, more: Iterable[tuple[bytes, bytes]] = ()
+    ) -> None:
         """Answer with a refusal; a WebSocket is not opened."""
         self.code = error.code
         kind = "http.response"
@@ -331,13 +351,14 @@ class LogLine:
             if "websocket.http.response" not in scope.get("extensions", {}):
                 return await self.send({"type": "websocket.close", "code": 1008})
             kind = "websocket.http.response"
-        command = self._visit.path.removeprefix(routes.API).replace("/", " ")[:100]
+        command = self._visit.path.removeprefix(routes.API).replace("/", " ").strip()[:100]
         reply = refusal(error, command, status)
         headers = [
             (b"content-type", reply.kind.encode()),
             (b"content-length", str(len(reply.body)).encode()),
             (b"tug-exit-status", str(reply.exit_status).encode()),
             *retry_header(error),
+            *more,
         ]
         if not self._visit.is_socket:
             # The body was not read, so the connection has no next request.
@@ -357,4 +378,4 @@ def _request_id(visit: Visit) -> str:
     given = [value for key, value in visit.headers if key == b"x-request-id"]
     word = given[0].decode("latin-1") if len(given) == 1 else ""
     plain = word.replace("-", "").isalnum() and word.isascii() and len(word) <= 64
-    return word if plain else os.urandom(8).hex()
+    return word if plain else f"{random.getrandbits(64):016x}"

@@ -6,13 +6,15 @@ All of it but the tail runs in the server's loop.
 from __future__ import annotations
 
 import asyncio
+import functools
+import threading
 from collections import deque
 from typing import NamedTuple
 
 from tugtool import __version__
 from tugtool.errors import TugError
 from tugtool.errors.server import RoleTooSmall, TooMany
-from tugtool.server.topics import MOST_EVENTS, Look, Tail, Update
+from tugtool.server.topics import MOST_EVENTS, Look, Tail, Update, key_of
 from tugtool.server.watcher import PING_SECONDS, TopicView, Watcher, message, now
 from tugtool.system import clock, text
 
@@ -33,6 +35,8 @@ _MANY, _TOO_MANY = 200, 1000
 #: A topic without watchers is kept for so long: its watcher may come back.
 _LINGER_SECONDS = 60.0
 _MOST_TOPICS = 64
+#: A watcher wakes in the turn after it gets a message, and sends it in the next.
+_TURNS = 3
 KINDS = ("overview", "review", "plan", "events")
 
 
@@ -43,6 +47,24 @@ class Since(NamedTuple):
     seq: int
 
 
+class Outbox:
+    """Messages that go out in one turn of the loop: those of a watcher with one write."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[asyncio.WriteTransport, list[bytes]] = {}
+
+    def add(self, transport: asyncio.WriteTransport, part: bytes) -> None:
+        """Have it written in the next turn, before the task of its watcher can write."""
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self._write)
+        self._waiting.setdefault(transport, []).append(part)
+
+    def _write(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for transport, parts in waiting.items():
+            transport.write(b"".join(parts))
+
+
 class Hub:
     """The watchers of one server, and what they watch."""
 
@@ -50,6 +72,8 @@ class Hub:
         self, base: Workspace, *, most: int = 500, most_each: int = 50, tail: type[Tail] = Tail
     ) -> None:
         self._most, self._most_each = most, most_each
+        #: Who the token of this start belongs to.
+        self._person = functools.cache(base.person)
         self._loop = asyncio.get_running_loop()
         self.watchers: set[Watcher] = set()
         self.views: dict[str, TopicView] = {}
@@ -57,12 +81,27 @@ class Hub:
         #: Number, plan and text of the last events.
         self._ring: deque[tuple[int, str, str]] = deque()
         self._ring_bytes = 0
+        self.outbox = Outbox()
         self._first = asyncio.Event()
         self._looked_at = clock.ticks()
         self._tail = tail(base, self._hand_over)
 
-    def _hand_over(self, look: Look) -> None:
-        self._loop.call_soon_threadsafe(self._take, look)
+    def _hand_over(self, look: Look) -> threading.Event:
+        """Send on what the tail found. Return what is set when it was sent."""
+        delivered = threading.Event()
+        self._loop.call_soon_threadsafe(self._take_and_tell, look, delivered)
+        return delivered
+
+    def _take_and_tell(self, look: Look, delivered: threading.Event) -> None:
+        self._take(look)
+        self._after_turns(_TURNS, delivered)
+
+    def _after_turns(self, left: int, delivered: threading.Event) -> None:
+        """Tell it after so many turns of the loop, in which every watcher has had its own."""
+        if left and self.watchers:
+            self._loop.call_soon(self._after_turns, left - 1, delivered)
+        else:
+            delivered.set()
 
     # -- watchers ----------------------------------------------------------------------
 
@@ -88,6 +127,7 @@ class Hub:
 
     def leave(self, watcher: Watcher) -> None:
         """Forget a watcher."""
+        watcher.close()
         self.watchers.discard(watcher)
         self._wake()
 
@@ -147,7 +187,10 @@ class Hub:
             late = view.left_at is not None and ticks - view.left_at > _LINGER_SECONDS
             if late or (view.left_at is not None and len(self.views) > _MOST_TOPICS):
                 del self.views[topic]
-        self._tail.wanted = frozenset(self.views)
+        new = self.views.keys() - self._tail.wanted.keys()
+        self._tail.wanted = self.views.copy()
+        if new:
+            self._tail.hurry.set()
         if self.watchers:
             self._tail.awake.set()
         else:
@@ -155,7 +198,8 @@ class Hub:
 
     def _hello(self, caller: Caller) -> str:
         about = {"epoch": self.epoch, "seq": self.seq, "at": now()}
-        who = {"name": caller.name, "role": caller.role, "ping_seconds": PING_SECONDS}
+        name = caller.name or self._person()
+        who = {"name": name, "role": caller.role, "ping_seconds": PING_SECONDS}
         return message("hello", protocol=PROTOCOL, server=__version__, **about, **who)
 
     # -- what the tail found -----------------------------------------------------------
@@ -205,7 +249,7 @@ class Hub:
             if topic.partition(":")[0] != "events":
                 continue
             watchers = [each for each in self.watchers if topic in each.topics]
-            plan = topic.partition(":")[2]
+            plan = key_of(topic)
             left = sum(not plan or each[1] == plan for each in new if each not in kept)
             said = "" if behind else self._events(topic, few, left)
             for watcher in watchers:
@@ -216,7 +260,7 @@ class Hub:
 
     def _events(self, topic: str, events: list[tuple[int, str, str]], collapsed: int) -> str:
         """Return the message with those events that are of the topic; empty if there are none."""
-        plan = topic.partition(":")[2]
+        plan = key_of(topic)
         texts = [each[2] for each in events if not plan or each[1] == plan]
         if not texts and not collapsed:
             return ""
@@ -226,8 +270,8 @@ class Hub:
     def _change(self, update: Update, seq: int, again: str) -> None:
         topic = update.topic
         view = self.views.get(topic)
-        if view is None:
-            return
+        if view is None or view is not update.asked:
+            return  # Of a topic that was dropped meanwhile.
         is_first = view.data is None
         said = view.replace(topic, update, seq)
         reason = "" if is_first else again or update.reason
@@ -272,8 +316,8 @@ def refuse_topic(caller: Caller, topic: str) -> None:
     kind, separator, plan = topic.partition(":")
     whole = kind in ("overview", "review") and not separator
     if kind not in KINDS or not (whole or kind == "events" or plan) or (separator and not plan):
-        known = "overview, review, plan:KEY, events and events:KEY"
+        known = "overview, review, plan:PLAN, events and events:PLAN"
         raise errors.Usage(f"{topic[:100]} is not a topic; there are {known}")
-    if caller.plan is not None and plan != caller.plan:
-        role = f"{caller.role} of {caller.plan}"
+    if caller.plan is not None and key_of(topic) != caller.plan:
+        role = f"{caller.role} of {errors.plan_name(caller.plan)}"
         raise RoleTooSmall(f"the topic {topic}", role=role, needs="another token")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 from urllib.parse import parse_qs
 
@@ -15,6 +16,7 @@ from tugtool.server.work import refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from asyncio import WriteTransport
     from collections.abc import Callable, Coroutine
     from typing import Any
 
@@ -28,6 +30,7 @@ SUBPROTOCOL = "tug.v1"
 MOST_TOPICS = 50
 #: Close codes of a WebSocket: refused, and no room.
 _REFUSED, _FULL = 4003, 4029
+_WRONG = 'a message is {"type": "watch", "topics": ["overview"]}, or of the type unwatch or pong'
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
@@ -108,7 +111,9 @@ async def _hear(hub: Hub, watcher: Watcher, receive: Receive) -> None:
         if asked.get("type") not in ("watch", "unwatch") or not isinstance(
             asked.get("topics"), list
         ):
-            continue  # A pong, or something that a later version says.
+            if asked.get("type") != "pong":
+                watcher.push(_refused("", errors.Usage(_WRONG)))
+            continue
         for topic in map(str, asked["topics"][:MOST_TOPICS]):
             _change(hub, watcher, topic, watching=asked["type"] == "watch")
 
@@ -141,28 +146,47 @@ async def _stream(hub: Hub, caller: Caller, scope: Scope, receive: Receive, send
     await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
 
     async def send_text(said: str) -> None:
-        await send_body(_frame(hub, said, settled=watcher.settled))
+        await send_body(_frame(hub.epoch, said, settled=watcher.settled))
 
-    async def send_body(part: str) -> None:
-        await send({"type": "http.response.body", "body": part.encode(), "more_body": True})
+    async def send_body(part: bytes) -> None:
+        await send({"type": "http.response.body", "body": part, "more_body": True})
 
     async def gone() -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
 
-    await send_body(f"retry: {RETRY_MILLISECONDS}\n\n")
+    await send_body(b"retry: %d\n\n" % RETRY_MILLISECONDS)
+    transport = scope["state"].get("transport")
+    if transport is not None and scope["http_version"] == "1.1":
+        watcher.send_now = functools.partial(_send_soon, hub, watcher, transport)
     if not await _serve(hub, watcher, send_text, gone()):
         await send({"type": "http.response.body", "body": b""})
 
 
-def _frame(hub: Hub, said: str, *, settled: bool) -> str:
-    """Return the message as an event, with the place to go on from if it has one."""
+def _send_soon(hub: Hub, watcher: Watcher, transport: WriteTransport, said: str) -> bool:
+    """Have a message written to the connection, if all before it has gone out."""
+    if transport.get_write_buffer_size() or transport.is_closing():
+        return False
+    hub.outbox.add(transport, _chunk(hub.epoch, said, settled=watcher.settled))
+    return True
+
+
+@functools.lru_cache(maxsize=16)
+def _chunk(epoch: str, said: str, *, settled: bool) -> bytes:
+    """Return the event as HTTP 1.1 sends a part of a body whose length is not known."""
+    frame = _frame(epoch, said, settled=settled)
+    return b"%x\r\n%b\r\n" % (len(frame), frame)
+
+
+@functools.lru_cache(maxsize=16)
+def _frame(epoch: str, said: str, *, settled: bool) -> bytes:
+    """Return the message as an event, with the place to go on from; made once for all watchers."""
     head, _, rest = said.partition('"seq": ')
     # The number is before any data; see `hub.message`.
     if not settled or not rest or len(head) > 1000:
-        return f"data: {said}\n\n"
+        return f"data: {said}\n\n".encode()
     seq = rest[: len(rest) - len(rest.lstrip("0123456789"))]
-    return f"id: {hub.epoch}.{seq}\ndata: {said}\n\n"
+    return f"id: {epoch}.{seq}\ndata: {said}\n\n".encode()
 
 
 async def _serve(

@@ -61,8 +61,8 @@ def described() -> Json:
     paths: Json = {}
     for route in routes.ROUTES.values():
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, components)
-    for path, (_, names, summary) in deck.PATHS.items():
-        paths[path] = {"get": _deck_operation(path, names, summary)}
+    for path, each in deck.PATHS.items():
+        paths[path] = {"get": _deck_operation(path, each)}
     bearer = {"type": "http", "scheme": "bearer", "description": "tugcode serve token add"}
     return {
         "openapi": "3.1.0",
@@ -166,21 +166,22 @@ def _answer(route: Route, components: Json) -> Json:
     return {"application/json": {"schema": {"allOf": [_ref("envelope"), data]}}}
 
 
-def _deck_operation(path: str, names: tuple[str, ...], summary: str) -> Json:
+def _deck_operation(path: str, asked: deck.DeckPath) -> Json:
     parameters = [
         {
             "name": name,
             "in": "query",
-            "required": name in ("id", "hash"),
+            "required": name in ("id", "hash", "call"),
             "schema": {"type": "string"},
         }
-        for name in names
+        for name in asked.fields
     ]
     name = path.removeprefix(routes.API).replace("/", "_")
     content = {"application/json": {"schema": _ref("envelope")}}
     return {
         "operationId": name,
-        "summary": summary,
+        "summary": asked.summary,
+        "description": f"Role: {asked.role}.",
         "tags": ["deck"],
         "parameters": parameters,
         "responses": _responses(content),

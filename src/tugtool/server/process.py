@@ -8,19 +8,19 @@ import os
 import signal
 import socket
 import ssl
-import struct
 import sys
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tugtool import errors
 from tugtool.errors.server import Exposed, PortTaken
 from tugtool.server.app import make_app
+from tugtool.server.connection import Protocol
 from tugtool.server.guard import MOST_HEADER_BYTES, ServerTerms
 from tugtool.server.tokens import Tokens
 from tugtool.server.work import Service
-from tugtool.system import clock, files, process, text
+from tugtool.system import files
+from tugtool.workflow import server_note
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,10 +32,14 @@ if TYPE_CHECKING:
 
 LOOPBACK = ("127.0.0.1", "::1")
 MOST_CONNECTIONS = 1000
+#: Connections for requests, however many streams the settings allow.
+_BESIDE_STREAMS = 500
 STOP_SECONDS = 5
 _BACKLOG = 2048
-#: In `SO_PEERCRED`: process, user, group.
-_CREDENTIALS = struct.Struct("3i")
+
+
+#: What makes it safe to listen for other machines.
+_PROTECT = "set serve.tls_cert and serve.tls_key; or behind a proxy: tugcode serve --behind-proxy"
 
 
 class Listening:
@@ -44,6 +48,7 @@ class Listening:
     def __init__(
         self,
         settings: Settings,
+        root: str,
         directory: str,
         *,
         port: int | None = None,
@@ -55,9 +60,14 @@ class Listening:
         unix = settings.word("serve.unix") if unix is None else unix
         self.unix = os.path.join(directory, "serve.sock") if unix == "auto" else unix
         self.cert, self.key = settings.word("serve.tls_cert"), settings.word("serve.tls_key")
+        if self.cert:
+            self.cert, self.key = (os.path.join(root, each) for each in (self.cert, self.key))
+            _refuse_bad_certificate(self.cert, self.key)
         self.behind_proxy = bool(settings.value("serve.behind_proxy"))
         self.hosts = settings.words("serve.hosts")
         self.descriptor = descriptor
+        if descriptor is not None:
+            self.host, self.port = _place_of(descriptor) or (self.host, self.port)
         if self.unix and self.cert:
             raise errors.Usage("a Unix socket and serve.tls_cert exclude each other")
 
@@ -66,14 +76,19 @@ class Listening:
         """True if only this machine can connect."""
         return self.host in LOOPBACK
 
+    @property
+    def is_for_others(self) -> bool:
+        """True if others than the person who starts it use it, and its output may be kept."""
+        return not self.is_local or self.behind_proxy or self.descriptor is not None
+
     def refuse_exposed(self, tokens: Tokens) -> None:
-        """Refuse to listen for other machines without protection."""
-        if self.is_local and self.descriptor is None:
-            return
+        """Refuse to listen for others without protection."""
         if not self.cert and not self.behind_proxy and not self.is_local:
-            raise Exposed(self.host, lacks="neither serve.tls_cert nor serve.behind_proxy is set")
-        if not self.is_local and not tokens.rows():
-            raise Exposed(self.host, lacks="there is no token: tugcode serve token add NAME")
+            lacks = "neither serve.tls_cert nor serve.behind_proxy is set"
+            raise Exposed(self.host, lacks=lacks, hint=_PROTECT)
+        if self.is_for_others and not tokens.rows():
+            hint = "tugcode serve token add NAME --role operator"
+            raise Exposed(self.host, lacks="there is no token", hint=hint)
 
     def sockets(self) -> list[socket.socket]:
         """The sockets to listen at."""
@@ -90,7 +105,9 @@ class Listening:
 
     def _tcp(self) -> socket.socket:
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        made = socket.socket(family, socket.SOCK_STREAM)
+        # With the protocol named, asyncio sends each answer at once; without, the system waits up
+        # to 40 ms for more.
+        made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             made.bind((self.host, self.port))
@@ -108,6 +125,25 @@ class Listening:
         usual = 443 if self.cert else 80
         with_port = [each if port == usual else f"{each}:{port}" for each in own]
         return frozenset(each.lower() for each in (*with_port, *self.hosts))
+
+
+def _refuse_bad_certificate(cert: str, key: str) -> None:
+    """Refuse files that TLS cannot use, before anything listens."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key)
+    except (OSError, ssl.SSLError) as error:
+        problem = f"serve.tls_cert and serve.tls_key cannot be used: {cert}, {key}: {error}"
+        raise errors.Usage(problem, command="serve") from error
+
+
+def _place_of(descriptor: int) -> tuple[str, int] | None:
+    """Host and port of a socket of the caller; None if it has none."""
+    found = _inherited(descriptor)
+    try:
+        name = found.getsockname()
+        return (str(name[0]), int(name[1])) if isinstance(name, tuple) else None
+    finally:
+        found.detach()
 
 
 def _inherited(descriptor: int) -> socket.socket:
@@ -141,30 +177,20 @@ def _unix_socket(path: str) -> socket.socket:
     return made
 
 
-class Protocol(H11Protocol):
-    """HTTP, and for a Unix socket the process behind it, as the kernel names it."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection; refuse another user's."""
-        super().connection_made(transport)
-        peer = transport.get_extra_info("socket")
-        if peer is None or peer.family != socket.AF_UNIX:
-            return
-        pid, uid = _peer(peer)
-        if uid != os.getuid():
-            transport.abort()
-            return
-        self.server, self.client = (str(peer.getsockname()), None), ("unix", pid)
+_STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 
-def _peer(peer: socket.socket) -> tuple[int, int]:
-    """The process and user behind a Unix socket."""
-    if not hasattr(socket, "SO_PEERCRED"):
-        # Elsewhere the mode of the socket, 0600, has let only this user connect.
-        return 0, os.getuid()
-    raw = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    pid, uid, _ = _CREDENTIALS.unpack(raw)
-    return pid, uid
+class EarlySignals:
+    """Handles signals from the start until the loop does: a caller may send one at once."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self.stops = False
+        for number in _STOPPING:
+            signal.signal(number, self._stop)
+        signal.signal(signal.SIGHUP, lambda *_: tokens.refresh())
+
+    def _stop(self, *_: object) -> None:
+        self.stops = True
 
 
 class QuietServer(uvicorn.Server):
@@ -172,14 +198,17 @@ class QuietServer(uvicorn.Server):
 
     tokens: Tokens
     service: Service
+    early: EarlySignals
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Handle signals in the loop while the server runs."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in _STOPPING:
             loop.add_signal_handler(number, self._stop)
         loop.add_signal_handler(signal.SIGHUP, self.tokens.refresh)
+        if self.early.stops:
+            self._stop()
         yield
 
     def _stop(self) -> None:
@@ -203,7 +232,6 @@ class Server:
         self.space, self.listening = space, listening
         self.directory = space.copies
         os.makedirs(self.directory, exist_ok=True)
-        self.note = os.path.join(self.directory, "serve.json")
         self._refuse_second()
         self.tokens = Tokens(self.directory)
         listening.refuse_exposed(self.tokens)
@@ -226,28 +254,22 @@ class Server:
         shown = f"[{listening.host}]" if ":" in listening.host else listening.host
         self.url = f"{'https' if listening.cert else 'http'}://{shown}:{port}/"
         #: Only for the person who started it, at this machine.
-        self.token = self.tokens.make_for_this_start() if listening.is_local else None
-        self._write_note()
-
-    def _write_note(self) -> None:
-        """Tell other commands that this repository is served."""
-        facts = {**process.process(os.getpid()), "url": self.url}
-        facts |= {"socket": self.listening.unix or None}
-        facts |= {"started_at": clock.text(clock.system_milliseconds())}
-        files.replace(self.note, text.encode(facts).encode())
+        self.token = None if listening.is_for_others else self.tokens.make_for_this_start()
+        self._early = EarlySignals(self.tokens)
+        server_note.write(space.repo, url=self.url, socket=listening.unix or None)
 
     def _port(self) -> int:
         name = self._sockets[0].getsockname()
         return int(name[1]) if isinstance(name, tuple) else self.listening.port
 
     def _refuse_second(self) -> None:
-        try:
-            running = text.decode(files.read(self.note).decode())
-        except (errors.Unreadable, ValueError):
-            return
-        if isinstance(running, dict) and process.running(running) is not None:
-            url, pid = str(running.get("url")), running["holder_pid"]
-            hint = f"use {url}, or stop it first: kill {pid}"
+        running = server_note.running(self.space.repo)
+        if running is not None:
+            url, pid = str(running["url"]), running["pid"]
+            hint = (
+                f"for a token of your own: tugcode serve token add ME --role operator, then open "
+                f"{url}#t=TOKEN; or stop it first: kill {pid}"
+            )
             raise PortTaken(url, by=f"process {pid} serves this repository", hint=hint)
 
     def data(self) -> dict[str, object]:
@@ -262,7 +284,7 @@ class Server:
         service = Service(self.space, batch=self.space.settings.number("serve.batch"))
         app = make_app(service, self.terms, self.tokens)
         server = QuietServer(self._settings(app))
-        server.tokens, server.service = self.tokens, service
+        server.tokens, server.service, server.early = self.tokens, service, self._early
         try:
             server.run(self._sockets)
         finally:
@@ -270,6 +292,7 @@ class Server:
 
     def _settings(self, app: object) -> uvicorn.Config:
         listening = self.listening
+        streams = self.space.settings.number("serve.max_streams")
         return uvicorn.Config(
             app,  # type: ignore[arg-type]  # an ASGI app, which uvicorn spells otherwise
             http=Protocol,
@@ -283,7 +306,7 @@ class Server:
             proxy_headers=False,
             server_header=False,
             date_header=True,
-            limit_concurrency=MOST_CONNECTIONS,
+            limit_concurrency=max(MOST_CONNECTIONS, streams + _BESIDE_STREAMS),
             timeout_graceful_shutdown=STOP_SECONDS,
             h11_max_incomplete_event_size=MOST_HEADER_BYTES,
             ssl_certfile=listening.cert or None,
@@ -292,6 +315,6 @@ class Server:
         )
 
     def _tidy(self) -> None:
-        for path in (self.note, self.listening.unix):
-            with contextlib.suppress(OSError):
-                os.unlink(path)
+        server_note.remove(self.space.repo)
+        with contextlib.suppress(OSError):
+            os.unlink(self.listening.unix)

@@ -1,11 +1,13 @@
 """The served commands: group, method and role of each, and how a request becomes a Call.
 
 A request names the options of its command by their long names, with `_`, and the arguments by
-their own names. They become the words of a command line, which the parser of `cli` reads.
+their own names. The parser of `cli` takes them as it takes the words of a command line.
 """
 
 from __future__ import annotations
 
+import functools
+import json
 from typing import NamedTuple
 
 from tugtool import errors
@@ -24,54 +26,44 @@ if TYPE_CHECKING:
 
 
 API = "/api/v1/"
+#: The paths of what happens as it happens, and of the tools for agent clients.
+LIVE, MCP = f"{API}live", "/mcp"
+
+
+def _commands(*words: str) -> tuple[str, ...]:
+    """The commands of which the table says one of these words."""
+    return tuple(path for path in parse.FAMILIES if parse.access(path) in words)
+
+
 #: Commands that show something, for every role: GET.
-LOOK = (
-    *("status", "list", "version", "config", "validate", "report", "transcript", "doctor"),
-    *("plan show", "plan graph", "state show", "state ready", "state why", "state log"),
-    *("state stats", "state diff", "state review", "state revisions", "state export"),
-    "worktree list",
-    *("worktree salvage list", "worktree salvage show", "dash list", "dash show"),
-)
+LOOK = _commands("look", "read")
+#: Shows what agents got and printed, perhaps also what they should not have seen: for operators.
+OPERATORS_LOOK = ("transcript",)
 #: Commands of a step's holder, for workers: POST.
-HOLD = (
-    *("state claim", "state start", "state heartbeat", "state update", "state artifact"),
-    *("state complete", "state release"),
-)
+HOLD = _commands("hold")
 #: Commands of people, for operators: POST. `state review` is one if it settles something.
-STEER = (
-    *("state pause", "state resume", "state reset", "state reopen", "state archive"),
-    "state review",
-)
+STEER = (*_commands("steer"), "state review")
 #: Commands that use git or read the plan's file: POST, for operators, if `serve.git` is on.
-GIT = (
-    *("worktree create", "worktree sync", "worktree remove", "worktree clean"),
-    *("worktree cleanup", "worktree salvage apply", "worktree salvage prune", "commit", "merge"),
-    *("state reconcile", "state init", "plan accept", "state verify"),
-)
+GIT = _commands("git")
 #: Of these, `state verify` runs commands too: only if `serve.run_commands` is on.
 RUNS = ("state verify",)
 _FILES = "it writes files where it is typed"
 _UPKEEP = "it replaces or removes parts of the record"
 _DIRECTORY = "it works in the directory where it is typed"
 _SET_UP = "it is about your own machine"
-#: Commands that are not served, each with the reason.
-NEVER = {
+#: Why a command is not served, unless it works in the directory where it is typed.
+_REASONS = {
     "init": _FILES,
+    "trust": _SET_UP,
     "plan new": _FILES,
     "plan import": _FILES,
     "implement": "it starts agents",
-    "next": _DIRECTORY,
-    "done": _DIRECTORY,
     "state exec": "it runs a command",
     "state migrate": _UPKEEP,
     "state move": _UPKEEP,
     "state prune": _UPKEEP,
     "state import": _UPKEEP,
     "state restore": _UPKEEP,
-    "dash create": _DIRECTORY,
-    "dash commit": _DIRECTORY,
-    "dash join": _DIRECTORY,
-    "dash release": _DIRECTORY,
     "plugin path": _SET_UP,
     "plugin install": _SET_UP,
     "hook pre-tool-use": _SET_UP,
@@ -80,14 +72,17 @@ NEVER = {
     "serve token list": _SET_UP,
     "serve token revoke": _SET_UP,
     "open": _SET_UP,
+    "mcp": "it serves the client that starts it; POST /mcp is its like here",
     "completion": _SET_UP,
     "complete-words": _SET_UP,
 }
+#: Commands that are not served, each with the reason.
+NEVER = {path: _REASONS.get(path, _DIRECTORY) for path in _commands("", "aid")}
 #: Options that name a file of the server's machine, or need a terminal.
 LOCAL_OPTIONS = {
     "doctor": ("fix",),
     "report": ("format", "output"),
-    "state export": ("output",),
+    "state export": ("output", "with_transcripts"),
     "state show": ("watch",),
     "state log": ("follow",),
     "transcript": ("follow",),
@@ -110,9 +105,9 @@ MOST_FIELDS = 200
 class HttpRefusal(Exception):
     """A refusal with an HTTP status of its own."""
 
-    def __init__(self, error: TugError, status: int) -> None:
+    def __init__(self, error: TugError, status: int, *headers: tuple[bytes, bytes]) -> None:
         super().__init__(error.message)
-        self.error, self.status = error, status
+        self.error, self.status, self.headers = error, status, headers
 
 
 class Route(NamedTuple):
@@ -137,7 +132,7 @@ def _table() -> dict[tuple[str, str], Route]:
         ("POST", GIT, "git", "operator"),
     )
     routes = [
-        Route(method, command, group, role)
+        Route(method, command, group, "operator" if command in OPERATORS_LOOK else role)
         for method, commands, group, role in groups
         for command in commands
     ]
@@ -171,6 +166,7 @@ def http_status(error: TugError) -> int:
     return _STATUSES.get(error.code) or _BY_EXIT_STATUS.get(error.exit_status, 409)
 
 
+@functools.cache
 def command_of(route: Route) -> Command:
     """The command behind a route."""
     command = parse.find(route.command)
@@ -184,10 +180,19 @@ def not_served(path: str) -> TugError:
     if path.startswith(API) and words in NEVER:
         return NotServed(words, reason=NEVER[words], hint=f"tugcode {words}")
     shown = path[:100] if path.isprintable() else "the path"
-    return NotServed(shown, reason="there is no such path", hint=f"curl {API}openapi.json")
+    return NotServed(shown, reason="there is no such path", hint=f"GET {API}openapi.json")
 
 
-def fields(route: Route, *, on_this_machine: bool = False) -> dict[str, Option | Argument]:
+def switched_off(route: Route, setting: str) -> TugError:
+    """The refusal of a command that a setting switches off."""
+    needed = ["git", *(["run_commands"] if route.command in RUNS else [])]
+    settings = " and ".join(f"serve.{each} = true" for each in needed)
+    hint = f"tugcode {route.command} where the server runs; or set {settings} there"
+    return NotServed(route.command, reason=f"the setting serve.{setting} is off", hint=hint)
+
+
+@functools.cache
+def fields(route: Route, *, on_this_machine: bool = False) -> Mapping[str, Option | Argument]:
     """The fields of a request, with what the parser knows of each."""
     command = command_of(route)
     away = {*LOCAL_OPTIONS.get(route.command, ()), *NEVER_OPTIONS}
@@ -218,14 +223,12 @@ def fill(route: Route, given: Values, call: Call, *, on_this_machine: bool = Fal
     refuse_unknown(route, command, given, known)
     values = {name: value for name, value in given.items() if value is not None}
     plan_hash = values.pop(PLAN_HASH, None)
-    options = _with_input(route, values, call)
+    reader = parse.WordReader(())
+    reader.call, call.command = call, command
+    _take_input(route, values, reader)
     for name, value in values.items():
-        options += _words(known[name], name, value) if isinstance(known[name], Option) else []
-    reader = parse.WordReader(
-        [*route.command.split(), *options, "--", *_positionals(command, values)]
-    )
-    reader.call = call
-    reader.read()
+        _take(reader, known[name], name, value)
+    reader.positionals = _positionals(command, values)
     reader.finish()
     call.json = True
     wait = call.seconds("wait") or 0
@@ -249,17 +252,18 @@ def refuse_unknown(route: Route, command: Command, given: Values, known: Iterabl
         raise HttpRefusal(errors.Usage(problem, command=route.command, close=close), 422)
 
 
-def _with_input(route: Route, values: dict[str, object], call: Call) -> list[str]:
-    """Take out what a command line would read from standard input. Return the option for it."""
+def _take_input(route: Route, values: dict[str, object], reader: parse.WordReader) -> None:
+    """Take out what a command line would read from standard input, with the option for it."""
     name = INPUTS.get(route.command, "")
     if name not in values:
-        return []
+        return
     value = values.pop(name)
     if name == CONTENT:
-        call.given = _scalar(name, value).encode("utf-8", "surrogateescape")
-        return ["--content-file=-"]
-    call.given = text.encode(value).encode()
-    return ["--batch"]
+        reader.call.given = _scalar(name, value).encode("utf-8", "surrogateescape")
+        reader.call.values["content_file"] = ["-"]
+    else:
+        reader.call.given = text.encode(value).encode()
+        reader.call.values["batch"] = []
 
 
 def _positionals(command: Command, values: Values) -> list[str]:
@@ -281,27 +285,27 @@ def _positionals(command: Command, values: Values) -> list[str]:
     return words
 
 
-def _words(option: Option | Argument, name: str, value: object) -> list[str]:
-    """The words of one option."""
-    assert isinstance(option, Option)
-    if not option.metavar:
-        return _flag(option, name, value)
-    several = value if option.repeat and isinstance(value, list) else [value]
-    words: list[str] = []
+def _take(reader: parse.WordReader, known: Option | Argument, name: str, value: object) -> None:
+    """Take the value of an option, as from the words of a command line."""
+    if isinstance(known, Argument):
+        return
+    if not known.metavar:
+        if _flag(name, value):
+            reader.store(known, [])
+        return
+    several = value if known.repeat and isinstance(value, list) else [value]
     for each in several:
         parts = each if isinstance(each, list) else [each]
-        if len(parts) != len(option.metavar.split()):
-            raise errors.Usage(f"{name} takes lists of {option.metavar}, such as [[0, ...]]")
-        first, *rest = (_scalar(name, part) for part in parts)
-        words += [f"{option.name}={first}", *rest]
-    return words
+        if len(parts) != len(known.metavar.split()):
+            raise errors.Usage(f"{name} takes lists of {known.metavar}, such as [[0, ...]]")
+        reader.store(known, [_scalar(name, part) for part in parts])
 
 
-def _flag(option: Option, name: str, value: object) -> list[str]:
+def _flag(name: str, value: object) -> bool:
     if value in (True, "true", "1", ""):
-        return [option.name]
+        return True
     if value in (False, "false", "0"):
-        return []
+        return False
     raise errors.Usage(f"{name} takes true or false")
 
 
@@ -320,20 +324,11 @@ def _usage(route: Route, problem: str) -> errors.Usage:
 
 def decoded(body: bytes, *, deepest: int) -> Values:
     """The object in a request's body; refuses duplicates, and more than it can need."""
-    import json
-
-    def pairs(found: list[tuple[str, object]]) -> dict[str, object]:
-        names = dict(found)
-        if len(names) < len(found):
-            raise ValueError("a name stands twice in one object")
-        return names
-
-    def refuse(name: str) -> object:
-        raise ValueError(f"{name} is not JSON")
-
     try:
-        value = json.loads(body or b"{}", object_pairs_hook=pairs, parse_constant=refuse)
-    except (ValueError, RecursionError) as error:
+        value = _DECODER.decode((body or b"{}").decode("utf-8", "surrogatepass"))
+    except RecursionError:
+        raise BodyTooLarge("levels", deepest) from None
+    except ValueError as error:
         raise errors.Usage(f"the request is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise errors.Usage("the request is not a JSON object")
@@ -342,6 +337,20 @@ def decoded(body: bytes, *, deepest: int) -> Values:
     if _depth(value, deepest) > deepest:
         raise BodyTooLarge("levels", deepest)
     return value
+
+
+def _object(found: list[tuple[str, object]]) -> dict[str, object]:
+    names = dict(found)
+    if len(names) < len(found):
+        raise ValueError("a name stands twice in one object")
+    return names
+
+
+def _constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
 
 
 def _depth(value: object, most: int) -> int:

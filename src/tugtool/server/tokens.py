@@ -15,6 +15,7 @@ from typing import NamedTuple
 from tugtool import errors
 from tugtool.system import clock, files
 from tugtool.system.lock import FileLock
+from tugtool.workflow import workers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +46,15 @@ class Caller(NamedTuple):
 
     def may(self, role: str) -> bool:
         """True if this role, or a greater one, is the caller's."""
-        return ROLES.index(self.role) >= ROLES.index(role)
+        if ROLES.index(self.role) < ROLES.index(role):
+            return False
+        # The socket is for the user's own processes, and those of workers are among them.
+        return role != ROLES[-1] or self.pid is None or not workers.is_worker(self.pid)
+
+    @property
+    def actual_role(self) -> str:
+        """The role; a worker's process at the socket is a worker."""
+        return self.role if self.may(self.role) else ROLES[1]
 
 
 #: The name of the token that each start prints; it acts as the person at this machine.
@@ -66,6 +75,7 @@ class Tokens:
         """Return a token of an operator that is stored nowhere and ends with this process."""
         token = PREFIX + secrets.token_urlsafe(32)
         self._extra = {_hash(token): {"name": OF_THIS_START, "role": ROLES[-1]}}
+        self._known |= self._extra
         return token
 
     def rows(self) -> list[Mapping[str, Any]]:
@@ -120,7 +130,7 @@ class Tokens:
         except FileNotFoundError:
             seen = None
         if seen != self._seen:
-            self._known = {row["hash"]: row for row in self.rows()}
+            self._known = {row["hash"]: row for row in self.rows()} | self._extra
             self._seen = seen
 
     def find(self, token: str) -> Caller | None:
@@ -130,7 +140,7 @@ class Tokens:
         self.refresh()
         given = _hash(token)
         row = None
-        for known, each in (self._known | self._extra).items():
+        for known, each in self._known.items():
             # Each is compared in full, so that the time tells nothing.
             row = each if hmac.compare_digest(known, given) else row
         if row is None or _is_over(row.get("expires_at")):

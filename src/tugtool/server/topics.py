@@ -52,6 +52,19 @@ class Update(NamedTuple):
     change: Data | None
     #: Why the whole is sent again.
     reason: str = ""
+    #: What asked for it: a topic that was dropped and is wanted again begins anew.
+    asked: object = None
+
+
+class Seen(NamedTuple):
+    """A topic as it was rendered last: for whom, when, what."""
+
+    asked: object
+    at: float
+    data: Data | None
+
+
+_NEVER = Seen(None, 0.0, None)
 
 
 class Look(NamedTuple):
@@ -66,6 +79,13 @@ class Look(NamedTuple):
     updates: list[Update]
     #: Topics that do not exist (any more), and why.
     refused: dict[str, TugError]
+
+
+def key_of(topic: str) -> str:
+    """The key of a topic's plan, which may be named by its slug; empty if it is of none."""
+    name = topic.partition(":")[2]
+    whole = not name or "/" in name or name.endswith(".md")
+    return name if whole else f".tugtool/tugplan-{name}.md"
 
 
 def difference(topic: str, old: Data, new: Data) -> Data | None:
@@ -103,14 +123,18 @@ def _by_key(objects: Iterable[Data], key: tuple[str, ...]) -> dict[tuple[object,
 class Tail:
     """Looks at the record while there are watchers, and hands on what it finds."""
 
-    def __init__(self, base: Workspace, found: Callable[[Look], None]) -> None:
+    def __init__(self, base: Workspace, found: Callable[[Look], threading.Event]) -> None:
         self._base, self._found = base, found
-        #: Topics to render, replaced as a whole by the watchers' thread.
-        self.wanted: frozenset[str] = frozenset()
+        #: Set when the findings of the last look are on their way to all watchers.
+        self._delivered = threading.Event()
+        #: Topics to render and what asks for each, replaced as a whole by the watchers' thread.
+        self.wanted: Mapping[str, object] = {}
         self.awake = threading.Event()
+        #: Ends a rest: a watcher waits for a topic that was not rendered yet.
+        self.hurry = threading.Event()
         self._ended = threading.Event()
         self._mark: tuple[str, int] | None = None
-        self._seen: dict[str, tuple[float, Data]] = {}
+        self._seen: dict[str, Seen] = {}
         self._viewers: dict[str, overview.Viewer] = {}
         self._thread = threading.Thread(target=self._run, name="tail", daemon=True)
         self._thread.start()
@@ -119,6 +143,9 @@ class Tail:
         """End the thread."""
         self._ended.set()
         self.awake.set()
+        self.hurry.set()
+        # The loop waits for this thread now, and delivers nothing more.
+        self._delivered.set()
         self._thread.join()
 
     def _run(self) -> None:
@@ -126,39 +153,59 @@ class Tail:
         changed = True
         while not self._ended.is_set():
             self.awake.wait()
+            self.hurry.clear()
             begun = clock.ticks()
             try:
+                rest = 0.0
                 if changed or self._is_due():
-                    self._found(self.look(space))
-                rest = (clock.ticks() - begun) * _REST_TIMES
-                self._ended.wait(min(max(rest, _SHORTEST_REST), _LONGEST_REST))
+                    look = self.look(space)
+                    rest = (clock.ticks() - begun) * _REST_TIMES
+                    rest = max(rest, self._deliver(look))
+                if not self._ended.is_set():
+                    self.hurry.wait(min(max(rest, _SHORTEST_REST), _LONGEST_REST))
                 changed = space.store.exists() and space.store.wait_for_change(_SHORTEST_REST)
             except TugError:
                 changed = True
                 self._ended.wait(_RETRY_SECONDS)
         space.store.close()
 
+    def _deliver(self, look: Look) -> float:
+        """Hand the findings on. Return how long it took until all watchers had them sent.
+
+        With thousands of watchers that takes long, and events meanwhile go with the next message.
+        """
+        begun = clock.ticks()
+        self._delivered = self._found(look)
+        if not self._ended.is_set():
+            self._delivered.wait(_LONGEST_REST)
+        return clock.ticks() - begun
+
     def _is_due(self) -> bool:
         old = clock.ticks() - _AGAIN_SECONDS
-        times = (self._seen.get(topic, (0.0, {}))[0] for topic in self.wanted)
-        return any(time <= old for time in times)
+        wanted = self.wanted
+        return any(self._last(topic, asked).at <= old for topic, asked in wanted.items())
+
+    def _last(self, topic: str, asked: object) -> Seen:
+        """The topic as those who want it were told; what others were told is not theirs."""
+        seen = self._seen.get(topic, _NEVER)
+        return seen if seen.asked is asked else _NEVER
 
     def look(self, space: ServedWorkspace) -> Look:
         """Read what is new, and render the topics that it touches, all as of one moment."""
         wanted, now = self.wanted, clock.ticks()
-        plans = [topic.partition(":")[2] for topic in wanted if topic.startswith("plan:")]
+        plans = [key_of(topic) for topic in wanted if topic.startswith("plan:")]
         moment = views.moment(space.store, plans, since=self._mark, most=MOST_EVENTS)
         fresh = moment["fresh"]
         if fresh:
             self._seen.clear()
         self._mark = moment["epoch"], moment["seq"]
         touched = {event["plan_path"] for event in moment["events"]}
-        self._seen = {topic: seen for topic, seen in self._seen.items() if topic in wanted}
+        self._seen = {topic: self._last(topic, asked) for topic, asked in wanted.items()}
         updates: list[Update] = []
         refused: dict[str, TugError] = {}
         for topic in sorted(wanted):
-            is_old = self._seen.get(topic, (0.0, {}))[0] <= now - _AGAIN_SECONDS
-            plan = topic.partition(":")[2]
+            is_old = self._seen.get(topic, _NEVER).at <= now - _AGAIN_SECONDS
+            plan = key_of(topic)
             if not (is_old or fresh or (plan in touched if plan else touched)):
                 continue
             try:
@@ -166,7 +213,7 @@ class Tail:
             except TugError as error:
                 refused[topic] = error
                 continue
-            updates += self._compared(topic, data, now)
+            updates += self._compared(topic, data, now, wanted[topic])
         if not fresh:
             transcripts.name_in_log(space.repo, moment["events"])
         for event in moment["events"]:
@@ -177,7 +224,7 @@ class Tail:
         )
 
     def _rendered(self, space: ServedWorkspace, topic: str, shows: Data) -> Data:
-        kind, _, plan = topic.partition(":")
+        kind, plan = topic.partition(":")[0], key_of(topic)
         if kind == "overview":
             data: Data = overview.status(space)
         elif kind == "review":
@@ -191,18 +238,18 @@ class Tail:
             data = viewer.completed(shows[plan]).data
         return data
 
-    def _compared(self, topic: str, data: Data, now: float) -> Iterable[Update]:
-        old = self._seen.get(topic, (0.0, None))[1]
-        self._seen[topic] = now, data
+    def _compared(self, topic: str, data: Data, now: float, asked: object) -> Iterable[Update]:
+        old = self._seen[topic].data
+        self._seen[topic] = Seen(asked, now, data)
         if old is None:
-            yield Update(topic, data, None)
+            yield Update(topic, data, None, asked=asked)
             return
         same_text = old.get("plan_hash") == data.get("plan_hash")
         change = self.compare(topic, old, data) if same_text else None
         if change is None:
-            yield Update(topic, data, None, "revised")
+            yield Update(topic, data, None, "revised", asked)
         elif change["set"] or change["gone"]:
-            yield Update(topic, data, change)
+            yield Update(topic, data, change, asked=asked)
 
     #: Tests put a faulty one in its place.
     compare = staticmethod(difference)

@@ -89,6 +89,8 @@ class Watcher:
         self._waiting: deque[tuple[str, int, str, str]] = deque()
         self._bytes = 0
         self._ready = asyncio.Event()
+        #: True while the connection's task waits for a message.
+        self._is_idle = False
         self._resets: deque[float] = deque(maxlen=MOST_RESETS)
         #: False until all that was missed is sent: before that no message says where to go on.
         self.settled = False
@@ -96,11 +98,21 @@ class Watcher:
         self._expected: set[str] = set()
         #: Set if the connection has to end: its close code.
         self.ends: int | None = None
+        #: Sends a message at once, if the connection takes it; returns whether it did.
+        self.send_now: Callable[[str], bool] = lambda _: False
         #: Stops a message on its way, which a watcher that does not read keeps waiting.
         self.stopped: Callable[[], object] = lambda: None
+        #: When the last message was taken; one timer looks whether a ping is due.
+        self._taken_at, self._is_ping_due = clock.ticks(), False
+        self._timer: asyncio.TimerHandle | None = None
 
     def push(self, said: str, topic: str = "", version: int = 0) -> None:
-        """Add a message, unless too many wait already."""
+        """Send a message at once if none waits; else add it, unless too many wait already."""
+        idle = self._is_idle and not self._ready.is_set()
+        # No task has to wake for it, which counts with thousands of watchers.
+        if idle and self._is_new(topic, version) and self.send_now(said):
+            self._taken_at = clock.ticks()
+            return
         full = len(self._waiting) >= MOST_WAITING or self._bytes + len(said) > WAITING_BYTES
         if self._waiting and full:
             self._overflow()
@@ -156,25 +168,46 @@ class Watcher:
             while self._waiting:
                 found = self._taken(*self._waiting.popleft())
                 if found:
+                    self._taken_at = clock.ticks()
                     return found
             if self.ends is not None:
                 return []
-            if self.settled or self._expected:
+            if (self.settled or self._expected) and not self._is_ping_due:
                 self._ready.clear()
-                try:
-                    await asyncio.wait_for(self._ready.wait(), PING_SECONDS)
-                    continue
-                except TimeoutError:
-                    pass
+                self._timer = self._timer or self._timer_for(PING_SECONDS)
+                self._is_idle = True
+                await self._ready.wait()
+                self._is_idle = False
+                continue
             self.settled = not self._expected
+            self._is_ping_due, self._taken_at = False, clock.ticks()
             return [message("ping", seq=self._hub.seq, at=now())]
+
+    def close(self) -> None:
+        """End the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _timer_for(self, seconds: float) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(seconds, self._look_at_clock)
+
+    def _look_at_clock(self) -> None:
+        """Let a ping go out if no message did for so long; else look again later."""
+        left = self._taken_at + PING_SECONDS - clock.ticks()
+        self._is_ping_due = left <= 0
+        if self._is_ping_due:
+            self._ready.set()
+        self._timer = self._timer_for(PING_SECONDS if left <= 0 else left)
+
+    def _is_new(self, topic: str, version: int) -> bool:
+        """False for what a later snapshot has already."""
+        return not topic or (topic in self.topics and version > self.topics[topic])
 
     def _taken(self, topic: str, version: int, said: str, reason: str) -> list[str]:
         """Return what is to be sent of this; nothing if a later snapshot has it already."""
         self._bytes -= len(said)
         if said:
-            is_new = not topic or (topic in self.topics and version > self.topics[topic])
-            return [said] if is_new else []
+            return [said] if self._is_new(topic, version) else []
         if topic not in self.topics:
             return []
         found = []

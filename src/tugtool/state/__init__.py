@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from tugtool.state.reviews import accept, reject, review
     from tugtool.state.revision_plan import Allowed
     from tugtool.state.revisions import agreed_texts, diff, revise
+    from tugtool.state.standings import is_recorded, ready
     from tugtool.state.transfer import import_
     from tugtool.state.upkeep import archive, export, prune, restore
-    from tugtool.state.views import epoch, is_recorded, ready, show, status
+    from tugtool.state.views import epoch, show, status
 
 
 #: Module -> its operations and classes. Type checkers read the imports above.
@@ -48,9 +49,10 @@ _HOMES = {
     "reviews": "accept reject review",
     "revision_plan": "Allowed",
     "revisions": "agreed_texts diff revise",
+    "standings": "is_recorded ready",
     "transfer": "import_",
     "upkeep": "archive export prune restore",
-    "views": "epoch is_recorded ready show status",
+    "views": "epoch show status",
 }
 
 _HOME_OF = {
@@ -64,6 +66,7 @@ def __getattr__(name: str) -> object:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(name)
-    found = getattr(sys.modules.get(home) or __import__(home, fromlist=[name]), name)
+    # Not from `sys.modules`: another thread may just be loading the module.
+    found = getattr(__import__(home, fromlist=[name]), name)
     postgres = sys.modules.get("tugtool.store.postgres")
     return found if postgres is None else postgres.persistent(found)

@@ -103,10 +103,10 @@ def note_retry(
 
 def runs(tx: Transaction, plan: str) -> dict[str, Any]:
     """Return how the last run of a plan ended or died, and since when another process runs one."""
-    import json  # A claim need not load these.
-
     ended, last, since, unknown = [], None, None, False
     for row in tx.all(sql_views.LATE_RUNS, plan=plan):
+        import json  # Most plans have no run, and a claim need not load it.
+
         detail = json.loads(row["detail"])
         worker = detail.get("process")
         if detail["event"] == "finished":
@@ -120,6 +120,30 @@ def runs(tx: Transaction, plan: str) -> dict[str, Any]:
             # The process of another machine may still run.
             unknown = unknown or last is None
     return {"last_run": last, "run_since": since}
+
+
+def outside(store: Store, plan: str) -> list[str]:
+    """Return what changed outside of the worktrees while agents of a plan ran, before its merge."""
+    with store.read(plan) as tx:
+        return changed_outside(tx, record.plan_row(tx))
+
+
+def changed_outside(tx: Transaction, row: Row) -> list[str]:
+    """Do the same in an open transaction."""
+    which = {"plan": row["plan_path"], "what": "%changed_outside%"}
+    found = [] if row["merged_commit"] else tx.all(sql_views.CHANGED_OUTSIDE, **which)
+    if not found:
+        return []
+    import json
+
+    from tugtool.store.sql import publication
+
+    # An earlier merge has settled what came before it.
+    last = tx.first(publication.LAST_MERGE, plan=row["plan_path"])
+    since = 0 if last is None else last["seq"]
+    late = sorted((each["seq"], each["detail"]) for each in found if each["seq"] > since)
+    details = [json.loads(detail) for _, detail in late]
+    return [each["reason"] for each in details if each["event"] == "changed_outside"]
 
 
 _DIED = {"status": "died", "reason": "its process is gone"}
@@ -284,12 +308,6 @@ def spent_microdollars(store: Store, plan: str) -> int:
 def _sum(before: int | None, more: int | None) -> int | None:
     """Add two numbers; None if no agent reported any, which differs from 0."""
     return before if more is None else min((before or 0) + more, MOST)
-
-
-def artifacts(store: Store, plan: str, *, kind: str) -> list[Row]:
-    """Return the artifacts of a kind at any step, newest first."""
-    with store.read(plan) as tx:
-        return tx.all(sql_git.ARTIFACTS_OF_KIND, kind=kind)
 
 
 def list_unsaved(store: Store, plan: str | None = None) -> list[Row]:

@@ -46,6 +46,7 @@ class Request:
         "lease_seconds",
         "max_attempts",
         "owner",
+        "publish",
         "request_id",
     )
 
@@ -60,12 +61,15 @@ class Request:
         request_id: str | None = None,
         begins: bool = False,
         also: bool = False,
+        publish: bool = False,
     ) -> None:
         self.owner = owner
         #: True if the owner may hold this step beside another.
         self.also = also
         #: True if work begins with the claim, unless commits have to be merged first.
         self.begins = begins
+        #: True if commits travel by a remote: those of other machines must be there.
+        self.publish = publish
         self.lease_seconds = lease_seconds
         self.max_attempts = max_attempts
         self.force = force
@@ -90,8 +94,9 @@ def claim(
     # Its agents could work already, while other threads' agents do.
     with store.write(plan, urgent=request.begins) as tx:
         tx.expect(sql.CLAIMABLE_STEPS, owner=request.owner)
-        row = record.plan_row(tx, sql.PLAN_TO_CLAIM, owner=request.owner)
-        data = _answer(tx, row, request, copy, step)
+        row = record.as_dict(record.plan_row(tx, sql.PLAN_TO_CLAIM, owner=request.owner))
+        ask = _published if request.publish else _answer
+        data = ask(tx, row, request, copy, step)
         # Unsaved work of this step's former holder, or of another one after a crash.
         taken = data["claimed"] and data["reclaimed"]
         data["unsaved"] = record.is_unsaved(tx) if taken else bool(row["has_unsaved"])
@@ -115,6 +120,18 @@ def _may_begin(first: First) -> bool:
     return missing == [] and before is None
 
 
+def _published(
+    tx: Transaction, row: Row, request: Request, copy: PlanCopy, step: str | None
+) -> Claim:
+    from tugtool.state import publication  # Only with a remote.
+
+    step = publication.choice(tx, row, request.owner, step)
+    none = step == publication.NONE
+    data = _nothing(tx, row, "no_ready_steps") if none else _answer(tx, row, request, copy, step)
+    publication.tell(tx, data, request.owner)
+    return data
+
+
 def _answer(tx: Transaction, row: Row, request: Request, copy: PlanCopy, step: str | None) -> Claim:
     if step is not None:
         record.step_row(tx, step)
@@ -132,7 +149,7 @@ def _answer(tx: Transaction, row: Row, request: Request, copy: PlanCopy, step: s
     if row["steps_done"] == row["steps_total"]:
         return _nothing(tx, row, "all_completed")
     gone = record.gone(tx) if row["has_holders"] else set()
-    claimable = tx.all(sql.CLAIMABLE_STEPS, owner=request.owner)
+    claimable = [record.as_dict(each) for each in tx.all(sql.CLAIMABLE_STEPS, owner=request.owner)]
     takeable = _takeable(tx, claimable, gone)
     if step is not None:
         found = _asked_for(tx, step, request, gone)
@@ -159,7 +176,7 @@ def _replay(tx: Transaction, row: Row, request: Request) -> Claim | None:
     attempt = tx.first(sql.REQUESTED, owner=request.owner, request_id=request.request_id)
     if attempt is None:
         return None
-    step = record.step_row(tx, attempt["step_anchor"])
+    step = record.as_dict(record.step_row(tx, attempt["step_anchor"]))
     if attempt["ended_at"] is not None:
         raise errors.Superseded(
             tx.plan, step["anchor"], attempt=attempt["number"], current=step["attempt"]
@@ -187,7 +204,7 @@ def _next(
     own = [row for row in claimable if row["claimed_by"] == request.owner]
     found = own or [*claimable, *takeable]
     if found:
-        return min(found, key=lambda row: int(row["step_index"]))
+        return found[0] if len(found) == 1 else min(found, key=lambda row: int(row["step_index"]))
     return tx.first(sql.LIVE_STEP) if request.force else None
 
 
@@ -196,7 +213,7 @@ def _takeable(tx: Transaction, claimable: list[Row], gone: set[str]) -> list[Row
     # By anchor: the caller's own may be there twice.
     held = {row["anchor"]: row for row in claimable if row["claimed_by"] is not None}
     lapsed = {anchor: row for anchor, row in held.items() if row["lease_expires_at"] < tx.now}
-    dead = [tx.one(sql.STEP, anchor=anchor) for anchor in gone.difference(lapsed)]
+    dead = [record.as_dict(tx.one(sql.STEP, anchor=anchor)) for anchor in gone.difference(lapsed)]
     return [*lapsed.values(), *(row for row in dead if _is_free(row))]
 
 
@@ -206,7 +223,7 @@ def _is_free(row: Row) -> bool:
 
 def _asked_for(tx: Transaction, anchor: str, request: Request, gone: set[str]) -> Row:
     """Return the requested step, or raise the reason why not."""
-    row = record.step_row(tx, anchor)
+    row = record.as_dict(record.step_row(tx, anchor))
     if row["parent_anchor"] is not None:
         needed = f"a substep is claimed with its step {row['parent_anchor']}"
         raise errors.WrongStatus(tx.plan, anchor, status="a substep", needed=needed)
@@ -246,8 +263,7 @@ def _take(
     reset = _end_attempt(tx, step, request, outcome) if reclaimed else []
     substeps = tx.all(sql.SUBSTEPS, anchor=anchor) if row["has_substeps"] else []
     until = tx.after(request.lease_seconds)
-    now = dict(zip(step.keys(), step, strict=True))
-    now |= {"claimed_by": request.owner, "attempt": number, "lease_expires_at": until}
+    now = {**step, "claimed_by": request.owner, "attempt": number, "lease_expires_at": until}
     first = _first(tx, row, now, substeps)
     begins = request.begins and _may_begin(first)
     parked = _open_attempt(tx, now, request, begins=begins)
@@ -368,7 +384,7 @@ def _first(tx: Transaction, row: Row, step: Row, substeps: list[Row]) -> First:
 
 def _has_needs_elsewhere(tx: Transaction, step: Row, substeps: list[Row]) -> bool:
     """Return whether another worktree has committed a dependency of a held step or substep."""
-    if not substeps and "needs_elsewhere" in [*step.keys()]:
+    if not substeps and "needs_elsewhere" in step:
         return bool(step["needs_elsewhere"])
     needs = (row for each in (step, *substeps) for row in tx.all(sql.NEEDS, anchor=each["anchor"]))
     # The step itself, if a substep needs it, has no commit while it is held.

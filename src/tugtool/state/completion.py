@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 # `commit` is a full hash; `unknown_commit` is a name that git does not know; `intent_at` is the
 # time of the owner's intent to make the commit, which ends with it; `tested` is the tree that
-# checkpoints ran on, if the commit adds nothing to it: then their evidence counts for the commit.
+# checkpoints ran on, if the commit adds nothing to it: then their evidence counts for the commit;
+# `publish`: the commit has to be pushed, and until then the step is unpublished.
 def complete(
     store: Store,
     plan: str,
@@ -36,45 +37,49 @@ def complete(
     intent_at: str | None = None,
     tested: str | None = None,
     force_reason: str | None = None,
+    publish: bool = False,
 ) -> StateComplete:
     """Complete a step or substep; with a reason to force it, close the open items."""
-    force_reason = record.reason(force_reason)
     with store.write(plan) as tx:
-        row = tx.first(sql.STEP_TO_COMPLETE, anchor=anchor) or _not_there(tx, anchor)
+        row = _to_complete(tx, anchor)
         top = row if row["parent_anchor"] is None else record.step_row(tx, row["parent_anchor"])
         record.refuse_stale(plan, top, attempt)
         _end_intent(tx, owner, intent_at)
-        plan_ = {**record.columns(row, "steps_total steps_done"), "status": row["plan_status"]}
+        plan_ = {**row, "status": row["plan_status"]}
         if row["status"] == "completed":
             return _answer(plan_, row, top, forced=0, again=True)
         record.refuse_stranger(plan, top, owner)
         record.refuse_drift(tx, row, copy)
-        if row is not top:
-            _refuse_early(tx, row)
+        _refuse_early(tx, row, top)
         if unknown_commit is not None:
             raise errors.InvalidEntry(f'git knows no commit "{unknown_commit}"', command="complete")
         members = record.members(tx, row) if row["has_substeps"] else [row]
-        closed = _close_items(tx, row, members, force_reason)
+        closed = _close_items(tx, row, members, record.reason(force_reason))
         _bind_evidence(tx, members, tested, commit)
-        reason = force_reason if closed else None
+        reason = record.reason(force_reason) if closed else None
         if row is top:
             _finish_step(tx, plan_, members, owner, commit, reason, closed)
+            _publish_later(tx, anchor, owner, commit if publish else None)
         else:
             _finish_substep(tx, row, top, owner, commit, reason, closed)
         row = {"anchor": anchor, "commit_hash": commit, "complete_reason": reason}
         return _answer(plan_, row, top, forced=len(closed), again=False)
 
 
-def _not_there(tx: Transaction, anchor: str) -> Row:
-    """Return the refusal of a plan or step that the record lacks."""
-    record.plan_row(tx)
-    return record.step_row(tx, anchor)
+def _to_complete(tx: Transaction, anchor: str) -> dict[str, Any]:
+    """Return the step with its plan; refuse a plan or step that the record lacks."""
+    row = tx.first(sql.STEP_TO_COMPLETE, anchor=anchor)
+    if row is None:
+        record.plan_row(tx)
+        row = record.step_row(tx, anchor)
+    return record.as_dict(row)
 
 
-def _refuse_early(tx: Transaction, substep: Row) -> None:
-    from tugtool.state import leases  # Whole steps need not load it.
+def _refuse_early(tx: Transaction, row: Row, top: Row) -> None:
+    if row is not top:
+        from tugtool.state import leases  # Whole steps need not load it.
 
-    leases.refuse_early(tx, substep)
+        leases.refuse_early(tx, row)
 
 
 def _end_intent(tx: Transaction, owner: str, created_at: str | None) -> None:
@@ -167,6 +172,13 @@ def _finish_step(
     plan_["status"] = record.settle(tx, plan_)
     by = {"anchor": anchor, "actor": owner, "attempt": number}
     record.note(tx, "complete", **by, commit=commit, forced=reason, items=items)
+
+
+def _publish_later(tx: Transaction, anchor: str, owner: str, commit: str | None) -> None:
+    if commit is not None:
+        from tugtool.store.sql import publication as sql_publication  # Only with a remote.
+
+        tx.later(sql_publication.ADD_UNPUBLISHED, anchor=anchor, commit=commit, worktree=owner)
 
 
 def _finish_substep(

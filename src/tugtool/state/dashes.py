@@ -6,11 +6,12 @@ Events belong to plans and a dash has none, so its rounds are its history.
 from __future__ import annotations
 
 from tugtool.errors.git import BadDashName, DashEnded, NoSuchDash
-from tugtool.state.intents import plans_at
+from tugtool.state import intents
 from tugtool.state.record import reason, storable
 from tugtool.store import NO_PLAN, rows
 from tugtool.store.owners import on_other_machine
 from tugtool.store.sql import git as sql_git
+from tugtool.store.sql import views as sql_views
 from tugtool.system import text
 
 TYPE_CHECKING = False
@@ -65,7 +66,7 @@ def active(store: Store, name: str) -> Row | None:
 
 def named(store: Store, name: str) -> list[Row]:
     """Return every dash of that name, oldest first."""
-    return rows(store, sql_git.DASHES_NAMED, name=storable(name))
+    return rows(store, sql_views.DASHES_NAMED, name=storable(name))
 
 
 def find(store: Store, name: str) -> Row:
@@ -91,13 +92,13 @@ def require(store: Store, name: str) -> Row:
 
 def every(store: Store, *, ended: bool) -> list[Row]:
     """Return the active dashes by name, and with `ended` the ended ones."""
-    return rows(store, sql_git.EVERY_DASH if ended else sql_git.ACTIVE_DASHES)
+    return rows(store, sql_views.EVERY_DASH if ended else sql_views.ACTIVE_DASHES)
 
 
 def rounds(store: Store, row: Row) -> list[Row]:
     """Return a dash's rounds, in order."""
     with store.read() as tx:
-        return tx.all(sql_git.ROUNDS, id=row["id"])
+        return tx.all(sql_views.ROUNDS, id=row["id"])
 
 
 def add(
@@ -112,12 +113,12 @@ def add(
     """Record a dash with the rounds in git, and remove its intent; raise E055 if it is there."""
     base_branch, base_commit = base
     with store.write(NO_PLAN) as tx:
-        for row in tx.all(sql_git.DASHES_NAMED, name=name):
+        for row in tx.all(sql_views.DASHES_NAMED, name=name):
             if row["status"] == "active":
                 first = f"{_home(row)} was first, at {row['created_at']}"
                 raise BadDashName(name, reason=first, taken=True)
         number = tx.value(
-            sql_git.ADD_DASH,
+            sql_views.ADD_DASH,
             name=name,
             description=reason(description),
             branch=branch(name),
@@ -138,7 +139,7 @@ def _home(row: Row) -> str:
 def describe(store: Store, row: Row, description: str) -> None:
     """Change its description; raise E054 if it has no record any more."""
     with store.write(NO_PLAN) as tx:
-        if not tx.run(sql_git.DESCRIBE_DASH, id=row["id"], description=reason(description)):
+        if not tx.run(sql_views.DESCRIBE_DASH, id=row["id"], description=reason(description)):
             raise NoSuchDash(row["name"])
 
 
@@ -146,7 +147,7 @@ def record(store: Store, row: Row, made: Round, *, path: str) -> None:
     """Record a round and remove its intent; raise E054 if its dash has no record any more."""
     with store.write(NO_PLAN) as tx:
         # An older record may have been restored since the row was read.
-        if not tx.run(sql_git.TOUCH_DASH, id=row["id"]):
+        if not tx.run(sql_views.TOUCH_DASH, id=row["id"]):
             raise NoSuchDash(row["name"])
         _add_round(tx, row["id"], made)
         tx.run(sql_git.DROP_INTENT, kind="dash", path=storable(path))
@@ -155,7 +156,7 @@ def record(store: Store, row: Row, made: Round, *, path: str) -> None:
 def _add_round(tx: Transaction, dash: int, made: Round) -> None:
     files = [{key: storable(value) for key, value in each.items()} for each in made.files]
     tx.run(
-        sql_git.ADD_ROUND,
+        sql_views.ADD_ROUND,
         id=dash,
         number=made.number,
         instruction=made.instruction,
@@ -168,14 +169,18 @@ def _add_round(tx: Transaction, dash: int, made: Round) -> None:
 def join(store: Store, dash: int, commit: str) -> None:
     """Record that the commit brought it to its base branch; a repetition changes nothing."""
     with store.write(NO_PLAN) as tx:
-        tx.run(sql_git.END_DASH, id=dash, status="joined", commit=commit, salvage_ref=None)
+        tx.run(sql_views.END_DASH, id=dash, status="joined", commit=commit, salvage_ref=None)
 
 
 def release(store: Store, row: Row, path: str, *, salvage_ref: str | None) -> None:
     """Record its release; interrupted commands in it can be neither finished nor undone."""
-    with store.write(NO_PLAN, *plans_at(store, storable(path))) as tx:
+    with store.write(NO_PLAN, *intents.plans_at(store, storable(path))) as tx:
         tx.run(
-            sql_git.END_DASH, id=row["id"], status="released", commit=None, salvage_ref=salvage_ref
+            sql_views.END_DASH,
+            id=row["id"],
+            status="released",
+            commit=None,
+            salvage_ref=salvage_ref,
         )
         for kind in ("commit", "dash", "join", "remove", "sync"):
             tx.run(sql_git.DROP_INTENT, kind=kind, path=storable(path))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tugtool.errors import listing, plan_argument, quoted
-from tugtool.state import attempts, record
+from tugtool.state import attempts, publication, record
 from tugtool.store import sql
 from tugtool.store.owners import on_other_machine
 from tugtool.system import clock
@@ -251,7 +251,9 @@ def why(
         scene = _Scene(tx, record.plan_row(tx))
         record.step_row(tx, anchor)
         data = _facts(tx, scene, anchor, owner, max_attempts, drift=drift)
+        late = publication.late(tx, data, owner or "")
         data["sentences"], data["frees"] = explained(data, tx.now), what_frees(data, tx.now)
+        publication.explain(tx, data, late)
     return data
 
 

@@ -31,10 +31,11 @@ def last_change(store: Store) -> tuple[str | None, str]:
 
 
 def last_seq(store: Store) -> int:
-    """Return the number of the last event of any plan; 0 if there is none."""
+    """Return the number of the last event of any plan; 0 if none. A group knows its own."""
+    if (noted := getattr(getattr(store, "grouped", None), "last_event", None)) is not None:
+        return int(noted)
     with store.read() as tx:
-        row = tx.first(sql_views.NEWEST_EVENT)
-        return 0 if row is None else int(row["seq"])
+        return int(tx.value(sql_views.NEWEST_EVENT) or 0)
 
 
 def log(
@@ -70,7 +71,7 @@ class Reader:
         #: A time; before the first page it may be a number of seconds ago.
         self.since: Any = since
         #: The newest event at the last read, selected or not.
-        self._mark: tuple[int, str, str] | None = None
+        self.mark: tuple[int, str, str] | None = None
         #: True if the last page found that events it had read are gone.
         self.went_back = False
 
@@ -83,18 +84,19 @@ class Reader:
             return self._page(store)
 
     def _page(self, store: Store) -> list[StateLogEvent]:
-        with store.read(self.plan) as tx:
-            return self.read(tx, most=PAGE)
+        events, now = page(store, self)
+        vars(self).update(vars(now))
+        return events
 
     def read(self, tx: Transaction, *, most: int) -> list[StateLogEvent]:
         """Return the next events, at most `most`, within a given transaction."""
-        after = self._begin(tx) if self._mark is None else self._continue(tx)
+        after = self._begin(tx) if self.mark is None else self._continue(tx)
         statement = sql_views.PLAN_EVENTS if self.plan else sql_views.ALL_EVENTS
         rows = tx.all(statement, after=after, most=most, **self._wanted())
         # Skip events that were not selected.
         last = rows[-1] if len(rows) == most else tx.first(sql_views.NEWEST_EVENT)
         if last is not None:
-            self._mark = last["seq"], last["at"], last["kind"]
+            self.mark = last["seq"], last["at"], last["kind"]
         return list(decoded(rows))
 
     def _wanted(self) -> dict[str, object]:
@@ -120,11 +122,17 @@ class Reader:
 
     def _continue(self, tx: Transaction) -> int:
         """Continue after the last event; if that is gone, after the newest older one."""
-        assert self._mark is not None
-        seq, at, kind = self._mark
+        assert self.mark is not None
+        seq, at, kind = self.mark
         row: Row | None = tx.first(sql_views.EVENT, seq=seq)
         self.went_back = row is None or (row["at"], row["kind"]) != (at, kind)
         return int(tx.value(sql_views.LAST_UNTIL, at=at) or 0) if self.went_back else seq
+
+
+def page(store: Store, reader: Reader) -> tuple[list[StateLogEvent], Reader]:
+    """Return the next events, and the reader behind them."""
+    with store.read(reader.plan) as tx:
+        return reader.read(tx, most=PAGE), reader
 
 
 def decoded(rows: Iterable[Row]) -> Iterable[Any]:

@@ -99,16 +99,17 @@ def begin_commit(
     owner: str,
     attempt: int,
     head: str | None,
-    detail: Callable[[str], str],
+    detail: Callable[[str], tuple[str, str]],
     written: Callable[[], None],
 ) -> bool:
     """Record that the owner is about to commit a step; False if another commit is under way.
 
-    `detail` gets the time of the transaction; `written` is called before it is committed.
+    `detail` gets the time and returns it with the detail; `written` is called before the commit.
     """
     with store.write(plan) as tx:
         _, top = record.held(tx, anchor, owner=owner, attempt=attempt, unfinished=True)
-        values = {"anchor": anchor, "attempt": attempt, "head": head, "detail": detail(tx.now)}
+        at, told = detail(tx.now)
+        values = {"anchor": anchor, "attempt": attempt, "head": head, "detail": told, "now": at}
         if not tx.run(sql.ADD_COMMIT_INTENT, owner=owner, **values):
             return False
         written()

@@ -238,7 +238,9 @@ def _by_owner(tx: Transaction, anchor: str, owner: str, attempt: int) -> bool:
     return bool(tx.value(sql.RELEASED_BY, anchor=anchor, number=attempt) == owner)
 
 
-def adopt(store: Store, plan: str, anchor: str, *, owner: str, attempt: int, pid: int) -> Any:
+def adopt(
+    store: Store, plan: str, anchor: str, *, owner: str, attempt: int, pid: int, place: Any = None
+) -> Any:
     """Become the process that holds a claim; raise E053 while the former one runs."""
     from tugtool.system import process  # start and heartbeat need not load it.
 
@@ -248,8 +250,7 @@ def adopt(store: Store, plan: str, anchor: str, *, owner: str, attempt: int, pid
         if row["holder_pid"] not in (None, pid) and not process.is_gone(row):
             until = top["lease_expires_at"]
             raise errors.NotReady(plan, anchor, owner=f"process {row['holder_pid']}", until=until)
-        where = {"holder_start": process.start_time(pid) or "", **process.machine_identity()}
-        return _hold(tx, top["anchor"], owner, attempt, pid, where)
+        return _hold(tx, top["anchor"], owner, attempt, pid, place or process.holder_place(pid))
 
 
 def let_go(store: Store, plan: str, anchor: str, *, owner: str, attempt: int) -> Any:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from tugtool.errors.state import PlanChanged
 from tugtool.state import intents, record
 from tugtool.store import sql
 from tugtool.store.owners import on_other_machine
 from tugtool.store.sql import git as sql_git
+from tugtool.store.sql import publication as sql_publication
 from tugtool.store.sql import records as sql_records
 from tugtool.store.sql import views as sql_views
 
@@ -39,6 +38,8 @@ class Facts:
         #: The plan's present and earlier names; commits of each count.
         self.names = [tx.plan, *earlier_names(tx)]
         self.row = row
+        #: The merge that the remote lacks; None if there is none.
+        self.unpushed: dict[str, Any] | None = unpushed(tx, row).get("unpushed_merge")
         self.plan_hash: str = row["plan_hash"]
         self.base_commit: str | None = row["base_commit"]
         self.text: str = tx.value(sql_records.AGREED_TEXT)
@@ -58,16 +59,25 @@ class Facts:
         self.intents = tx.all(sql_git.INTENTS_OF, kind="commit")
 
 
-class Proof(NamedTuple):
+class Proof:
     """One commit that completes a step."""
 
-    anchor: str
-    commit: str
-    #: 0 if the commit has no attempt.
-    attempt: int = 0
-    on_base: bool = False
-    #: The worktree of its branch, if known.
-    worktree: str | None = None
+    __slots__ = ("anchor", "attempt", "commit", "on_base", "worktree")
+
+    def __init__(
+        self,
+        anchor: str,
+        commit: str,
+        attempt: int = 0,
+        *,
+        on_base: bool = False,
+        worktree: str | None = None,
+    ) -> None:
+        self.anchor, self.commit, self.on_base = anchor, commit, on_base
+        #: 0 if the commit has no attempt.
+        self.attempt = attempt
+        #: The worktree of its branch, if known.
+        self.worktree = worktree
 
 
 def earlier_names(tx: Transaction) -> list[str]:
@@ -266,10 +276,12 @@ def landed(
     squashed: Iterable[str] = (),
     actor: str | None = None,
     unproven: Mapping[str, Any] | None = None,
+    remote: Mapping[str, str] | None = None,
 ) -> None:
     """Record that the plan is on its base branch; squashed steps get that one commit.
 
-    `unproven`: the person who merged it without proof, and the items.
+    `unproven`: the person who merged it without proof, and the items. `remote`: what has to get
+    the base branch, as `remote` and `base_branch`.
     """
     with store.write(plan) as tx:
         known = record.plan_row(tx)["merged_commit"] == commit
@@ -281,8 +293,31 @@ def landed(
             tx.run(sql_git.SET_COMMIT, anchor=anchor, commit=commit)
             moved.append([anchor, before])
         named = list(branches)
-        said: Any = {} if unproven is None else {"unproven": unproven}
+        said: Any = {**(remote or {}), **({} if unproven is None else {"unproven": unproven})}
         record.note(tx, "merge", actor=actor, commit=commit, branches=named, squashed=moved, **said)
+
+
+def pushed(store: Store, plan: str, commit: str, *, branch: str, actor: str) -> None:
+    """Record that the remote has the merge of a plan, unless that is known."""
+    with store.write(plan) as tx:
+        if unpushed(tx, record.plan_row(tx)):
+            record.note(tx, "publish", actor=actor, commit=commit, branch=branch)
+
+
+def unpushed(tx: Transaction, row: Row) -> dict[str, Any]:
+    """Return the merge that the remote lacks, as `unpushed_merge`; nothing if it has it."""
+    if row["merged_commit"] is None:
+        return {}
+    last = tx.first(sql_publication.LAST_MERGE, plan=row["plan_path"])
+    if last is None or last["kind"] != "merge":
+        return {}
+    import json  # Only for a merged plan.
+
+    detail = json.loads(last["detail"])
+    if "remote" not in detail or detail["commit"] != row["merged_commit"]:
+        return {}
+    told = {name: detail[name] for name in ("commit", "remote", "base_branch")}
+    return {"unpushed_merge": {**told, "by": last["actor"]}}
 
 
 def claim_in(store: Store, worktree: str) -> tuple[str, str] | None:
@@ -331,6 +366,12 @@ def audit_of(store: Store, plan: str) -> StateReviewAudit | None:
     """Return that verdict in a transaction of its own."""
     with store.read(plan) as tx:
         return audit(tx, plan)
+
+
+def artifacts(store: Store, plan: str, *, kind: str) -> list[Row]:
+    """Return the artifacts of a kind at any step, newest first."""
+    with store.read(plan) as tx:
+        return tx.all(sql_git.ARTIFACTS_OF_KIND, kind=kind)
 
 
 def _unapproved(plan: str, said: Row, verdict: str) -> Any:

@@ -71,6 +71,11 @@ def plan_row(tx: Transaction, statement: str = "", **values: object) -> Row:
     return row
 
 
+def as_dict(row: Row) -> dict[str, Any]:
+    """Return a row that is read often as a dictionary: a row searches for each name."""
+    return dict(zip(row.keys(), row, strict=True))
+
+
 def step_row(tx: Transaction, anchor: str) -> Row:
     """Return the row of a step or substep; raise with the closest anchors."""
     row = tx.first(sql.STEP, anchor=anchor)
@@ -146,7 +151,7 @@ def is_gone(row: Row) -> bool:
     from tugtool.store.owners import on_other_machine
     from tugtool.system import process  # Most claims name no process.
 
-    return process.is_gone(row) and not on_other_machine(row["worktree"])
+    return not on_other_machine(row["worktree"]) and process.is_gone(row)
 
 
 def storable(text: str) -> str:
@@ -251,16 +256,9 @@ def is_unsaved(tx: Transaction) -> bool:
     return tx.first(sql.ANY_UNSAVED) is not None
 
 
-def note(
-    tx: Transaction,
-    kind: str,
-    *,
-    anchor: str | None = None,
-    actor: str | None = None,
-    attempt: int | None = None,
-    **detail: object,
-) -> None:
-    """Record one event for one change, in the same transaction."""
+def note(tx: Transaction, kind: str, *, anchor: str | None = None, **detail: Any) -> None:
+    """Record one event for one change, in the same transaction; `actor` and `attempt` are its."""
+    actor, attempt = detail.pop("actor", None), detail.pop("attempt", None)
     tx.note(kind, detail, anchor=anchor, actor=actor, attempt=attempt)
 
 

@@ -35,10 +35,13 @@ def release(
     failure: str | None = None,
     interrupted: bool = False,
     leaving_work: bool = False,
+    actor: str | None = None,
+    reason: str | None = None,
 ) -> tuple[StateRelease, bool]:
     """Release a claim, with `force` of any worker; with a park reason it waits for a person."""
     park = None if park_reason is None else record.storable(park_reason)
     how: dict[str, Any] = {"outcome": "released" if failure is None else "failed", "why": failure}
+    how |= {"actor": actor or owner, **_reason(reason)}
     with store.write(plan) as tx:
         record.plan_row(tx)
         step, top = record.family(tx, anchor)
@@ -47,7 +50,11 @@ def release(
         _refuse_completed(plan, step)
         if step["claimed_by"] is None or not force:
             record.refuse_stranger(plan, step, owner)
-        _free(tx, step, "release", actor=owner, park=park, counts=not interrupted, **how)
+        if reason and not force:
+            # The next worker is told.
+            by = {"actor": owner, "attempt": step["attempt"]}
+            checklists.leave_artifact(tx, anchor, "note", f"given back: {reason}", None, **by)
+        _free(tx, step, "release", park=park, counts=not interrupted, **how)
         if force or leaving_work:
             record.displaced(tx, step)
         return _released(plan, step, parked=park is not None), record.is_unsaved(tx)

@@ -1,12 +1,13 @@
-"""Answers by idempotency key: the same request again gets the same answer, and changes nothing.
+"""Requests to a server: answers by idempotency key, and a plan file that several share.
 
-A caller that lost an answer sends its request again. If the answer is stored with what the request
-changed, in one commit, the second request cannot change it again.
+A caller that lost an answer sends its request again, and gets the same answer. That is stored with
+what the request changed, in one commit, so the second request cannot change it again.
 """
 
 from __future__ import annotations
 
 from tugtool import errors
+from tugtool.state.record import PlanCopy
 from tugtool.store import NO_PLAN
 from tugtool.store.sql import records as sql_records
 from tugtool.system import clock
@@ -55,3 +56,18 @@ def remember(
 
 def _oldest(tx: Transaction) -> str:
     return clock.text(clock.milliseconds(tx.now) - KEPT_SECONDS * 1000)
+
+
+class SharedCopy(PlanCopy):
+    """The main worktree's plan file, for several requests: its hash is looked up once."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self, own: PlanCopy) -> None:
+        super().__init__(own.file, own.hash, signature=own.signature, read=own.read)
+        self._found: str | None = None
+
+    def hash_in(self, tx: Transaction) -> str | None:
+        """Return the hash."""
+        self._found = self._found or super().hash_in(tx)
+        return self._found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tugtool.errors.state import InvalidEntry
-from tugtool.plan import checkpoints
 from tugtool.state import attempts, checklists, completion, proofs, record, releases
 from tugtool.store import sql
 from tugtool.store.sql import records as sql_records
@@ -125,6 +124,8 @@ def unproven_items(tx: Transaction, plan: str) -> list[Row]:
 def _is_unproven(item: Row) -> bool:
     if item["kind"] != "checkpoint" or item["status"] != "completed" or _is_accepted(item):
         return False
+    from tugtool.plan import checkpoints
+
     kind = checkpoints.kind_of(item["text"])
     if kind == checkpoints.COMMAND:
         return not completion.is_proof(item["evidence"])
@@ -143,7 +144,9 @@ def unsettled(store: Store, plan: str) -> list[Any]:
 
 
 def _unproven(tx: Transaction, row: Row) -> Any:
-    return {**_item(tx, row), "checkpoint_kind": checkpoints.kind_of(row["text"])}
+    from tugtool.plan.checkpoints import kind_of
+
+    return {**_item(tx, row), "checkpoint_kind": kind_of(row["text"])}
 
 
 def _item(tx: Transaction, row: Row) -> Any:
@@ -361,7 +364,9 @@ def _nothing(step: Row) -> str:
 
 def _waits(item: Row) -> bool:
     """True if a person may settle the item: one for a person also before it is deferred."""
-    for_person = item["kind"] == "checkpoint" and checkpoints.is_for_person(item["text"])
+    from tugtool.plan.checkpoints import is_for_person
+
+    for_person = item["kind"] == "checkpoint" and is_for_person(item["text"])
     is_open = item["status"] not in record.CLOSED
     return item["status"] == "deferred" or _is_unproven(item) or (for_person and is_open)
 

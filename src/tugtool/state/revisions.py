@@ -5,10 +5,9 @@ from __future__ import annotations
 from tugtool.errors import Usage
 from tugtool.errors.state import RevisionRefused
 from tugtool.plan import compare
-from tugtool.state import record
+from tugtool.state import record, standings
 from tugtool.state.plans import item_values, preview, step_values
 from tugtool.state.revision_plan import FLAGS, Allowed, Recorded, Revision
-from tugtool.state.views import is_recorded
 from tugtool.store import sql
 from tugtool.store.sql import records as sql_records
 
@@ -108,7 +107,7 @@ def revise(
 
     `dry_run` changes nothing and refuses nothing; an unrecorded plan is shown as for `init`.
     """
-    if dry_run and not is_recorded(store, plan):
+    if dry_run and not standings.is_recorded(store, plan):
         return preview(plan, parsed, hash=hash)
     with store.read(plan) if dry_run else store.write(plan) as tx:
         row = record.plan_row(tx)

@@ -9,8 +9,8 @@ from tugtool.state import dashes as state_dashes
 from tugtool.state import plans
 from tugtool.state.upkeep import FORMAT, FORMAT_VERSION, new_epoch
 from tugtool.store import NO_PLAN, schema, sql
-from tugtool.store.sql import git as sql_git
 from tugtool.store.sql import records as sql_records
+from tugtool.store.sql import views as sql_views
 from tugtool.system import text as system_text
 
 TYPE_CHECKING = False
@@ -53,7 +53,7 @@ def first_problem(table: str, row: Data, dashes: Collection[object]) -> str | No
 def recorded_keys(tx: Transaction, dashes: Iterable[Data]) -> str | None:
     """Return the name of a dash that exists here, or that an active dash has here."""
     for dash in dashes:
-        for row in tx.all(sql_git.DASHES_NAMED, name=dash["name"]):
+        for row in tx.all(sql_views.DASHES_NAMED, name=dash["name"]):
             both = row["status"] == dash["status"] == "active"
             if both or row["created_at"] == dash["created_at"]:
                 return str(dash["name"])
@@ -111,6 +111,7 @@ def import_(store: Store, source: BinaryIO, *, name: str = "the import") -> Stat
         "rows": sum(counts.values()),
         "tables": tables,
         "renumbered": renumbered,
+        "transcripts": 0,
         "recounted": recounted,
     }
 

@@ -1,12 +1,13 @@
-"""ready, show and status: read-only views of a plan."""
+"""show and status: read-only views of a plan."""
 
 from __future__ import annotations
 
 from tugtool.state import attempts as state_attempts
 from tugtool.state import completion, proofs, record, reviews
 from tugtool.state.checklists import KINDS, STATUSES
+from tugtool.state.standings import add_standings
 from tugtool.store import sql
-from tugtool.store.sql import git as sql_git
+from tugtool.store.sql import publication as sql_publication
 from tugtool.store.sql import records as sql_records
 from tugtool.store.sql import views as sql_views
 from tugtool.system import clock
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from tugtool.schemas import NextHolder, StateClaimPreviousAttempt, StateReady, StateShowPlan
+    from tugtool.schemas import StateClaimPreviousAttempt, StateShowPlan
     from tugtool.store import Row, Store, Transaction
 
 
@@ -39,74 +40,12 @@ _OF_ATTEMPT = (
 _OF_CLAIM = "anchor title status claimed_by claimed_at attempt lease_expires_at heartbeat_at"
 
 
-def is_recorded(store: Store, plan: str) -> bool:
-    """Return whether the plan has a record."""
-    return store.exists() and record.find_plan(store, plan) is not None
-
-
-def with_text(store: Store, hash: str) -> list[str]:
-    """Return the recorded plans whose agreed text has this hash."""
-    with store.read() as tx:
-        return [str(row["plan_path"]) for row in tx.all(sql_records.SAME_TEXT, hash=hash)]
-
-
-def ready(store: Store, plan: str) -> StateReady:
-    """Return all steps, each in the list of its state."""
-    with store.read(plan) as tx:
-        record.plan_row(tx)
-        tops = [row for row in tx.all(sql.STEPS) if row["parent_anchor"] is None]
-        gone = record.gone(tx)
-        named = [(name, row["anchor"]) for row in tops for name in _lists(row, tx.now, gone)]
-
-    def listed(name: str) -> list[str]:
-        return [anchor for each, anchor in named if each == name]
-
-    return {
-        "plan_path": plan,
-        "ready_steps": listed("ready_steps"),
-        "all_steps": [row["anchor"] for row in tops],
-        "completed_steps": listed("completed_steps"),
-        "blocked_steps": listed("blocked_steps"),
-        "claimed_steps": listed("claimed_steps"),
-        "expired_claims": listed("expired_claims"),
-        "parked_steps": listed("parked_steps"),
-    }
-
-
-def holders(store: Store, plan: str) -> list[NextHolder]:
-    """Return the steps under a live claim, each with its worktree and the end of its lease."""
-    with store.read(plan) as tx:
-        tops = [row for row in tx.all(sql.STEPS) if row["parent_anchor"] is None]
-        gone = record.gone(tx)
-        held = [row for row in tops if "claimed_steps" in _lists(row, tx.now, gone)]
-    return [
-        {
-            "step_anchor": row["anchor"],
-            "worktree": row["claimed_by"],
-            "lease_expires_at": row["lease_expires_at"],
-        }
-        for row in held
-    ]
-
-
 def previous_attempt(store: Store, plan: str, anchor: str) -> StateClaimPreviousAttempt | None:
     """Return the record of the attempt before the present one of a step."""
     with store.read(plan) as tx:
         number = record.step_row(tx, anchor)["attempt"]
         last = tx.first(sql.ATTEMPT_BEFORE, anchor=anchor, number=number)
         return None if last is None else state_attempts.left_behind(tx, anchor, last)
-
-
-def _lists(row: Row, now: str, gone: set[str]) -> Iterable[str]:
-    if row["status"] == "completed":
-        return ["completed_steps"]
-    if row["parked_at"] is not None:
-        return ["parked_steps"]
-    if row["claimed_by"] is None:
-        return ["blocked_steps" if row["open_deps"] else "ready_steps"]
-    if row["lease_expires_at"] >= now and row["anchor"] not in gone:
-        return ["claimed_steps"]
-    return ["expired_claims", *([] if row["open_deps"] else ["ready_steps"])]
 
 
 def show(
@@ -202,8 +141,9 @@ class _Picture:
         self.artifacts = _grouped(tx.all(statement, plan=plan))
         self.of_artifact = f"kind summary{' content' * full} recorded_at"
         self.needs = _grouped(tx.all(sql.DEPS, plan=plan))
+        self.unpublished = _grouped(tx.all(sql_publication.UNPUBLISHED, plan=plan))
         self.gone = record.gone(tx, plan)
-        self.paused = state_attempts.pause(tx, row)
+        self.paused = {**state_attempts.pause(tx, row), **proofs.unpushed(tx, row)}
         self.runs = state_attempts.runs(tx, plan)
         held = [step for step in self.steps if step["claimed_by"] and not step["parent_anchor"]]
         self.questions = {step["anchor"]: self._question(tx, step) for step in held}
@@ -223,7 +163,7 @@ class _Picture:
             **self._spent(),
             **self.paused,
             **self.runs,
-            "steps": [self.step(step) for step in self.children.get(None, [])],
+            "steps": [add_standings(self.step(row)) for row in self.children.get(None, [])],
             "checklist_items": [
                 {
                     **record.columns(item, _OF_ITEM),
@@ -262,6 +202,7 @@ class _Picture:
         return {
             **record.names(anchor),
             **record.columns(row, _OF_STEP),
+            **self._unpublished(row, below),
             "lease_expired": until is not None and until < self.now,
             "holder_gone": anchor in self.gone,
             "question": self.questions.get(anchor),
@@ -276,6 +217,15 @@ class _Picture:
             "artifacts": [self._artifact(each) for each in self.artifacts.get(anchor, [])],
             "substeps": [self.step(each) for each in below],
         }
+
+    def _unpublished(self, row: Row, below: list[Row]) -> dict[str, Any]:
+        """Return what the remote lacks: the step's commit, or those that the step needs."""
+        if not self.unpublished:
+            return {}
+        from tugtool.state import publication  # Only with `[remote]`.
+
+        needs = [e["depends_on"] for s in (row, *below) for e in self.needs.get(s["anchor"], [])]
+        return publication.shown(self.unpublished, row, needs)
 
     def _role(self, row: Row) -> dict[str, str | None]:
         """Return the role that is at work on a held step, and since when."""
@@ -314,9 +264,11 @@ def _grouped(rows: Iterable[Row], by: str = "step_anchor") -> dict[str, list[Row
 
 
 def _checkpoint_kind(item: Row) -> str | None:
-    from tugtool.plan import checkpoints  # Other views do without `re`.
+    if item["kind"] != "checkpoint":
+        return None
+    from tugtool.plan import checkpoints  # Other items do without `re`.
 
-    return checkpoints.kind_of(item["text"]) if item["kind"] == "checkpoint" else None
+    return checkpoints.kind_of(item["text"])
 
 
 def _counts(items: list[Row]) -> Any:
@@ -375,11 +327,13 @@ def status(store: Store) -> dict[str, Any]:
                 **_plan(row, claims, parked, blocked.get(row["plan_path"], 0), items),
                 "audit": proofs.audit(tx, row["plan_path"]) if row["status"] == "done" else None,
                 **state_attempts.pause(tx, row),
+                **proofs.unpushed(tx, row),
                 **state_attempts.runs(tx, row["plan_path"]),
+                "changed_outside": len(state_attempts.changed_outside(tx, row)),
             }
             for row in tx.all(sql_views.EVERY_PLAN)
         ]
-        dashes = [_dash(row) for row in tx.all(sql_git.ACTIVE_DASHES)]
+        dashes = [_dash(row) for row in tx.all(sql_views.ACTIVE_DASHES)]
         return {"as_of": tx.now, "plans": plans, "dashes": dashes}
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from tugtool.state import intents as state_intents
 from tugtool.state import record
-from tugtool.state.intents import detail as detail_of
-from tugtool.state.intents import plans_at
 from tugtool.store import NO_PLAN, rows, sql
 from tugtool.store.owners import on_other_machine
 from tugtool.store.sql import git as sql_git
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
 
 #: How long a worktree is reserved for its caller without a claim.
 RESERVED_SECONDS = 600
+#: In the reservation of the worktree in which a plan is audited.
+AUDIT = "implement audit"
 #: How many steps behind a dependency are asked about along with it.
 _MOST_AHEAD = 64
 
@@ -39,7 +40,7 @@ def known_branches(store: Store) -> set[str]:
     with store.read() as tx:
         begun = tx.all(sql_git.INTENTS, kind="create")
         found = {str(row["branch"]) for row in tx.all(sql_git.WORKTREES)}
-    return found | {str(detail_of(row)["branch"]) for row in begun}
+    return found | {str(state_intents.detail(row)["branch"]) for row in begun}
 
 
 def find_worktree(store: Store, path: str) -> Row | None:
@@ -226,7 +227,9 @@ def intend_creation(
     """
     with store.write(plan, NO_PLAN) as tx:
         branches = {row["branch"] for row in tx.all(sql_git.WORKTREES)}
-        branches |= {detail_of(row)["branch"] for row in tx.all(sql_git.INTENTS, kind="create")}
+        branches |= {
+            state_intents.detail(row)["branch"] for row in tx.all(sql_git.INTENTS, kind="create")
+        }
         paths = [row["path"] for row in tx.all(sql_git.WORKED_IN)]
         for path, branch in choose(branches, paths, tx.now[:10]):
             tx.run(
@@ -280,7 +283,7 @@ def forget(
 ) -> None:
     """Forget a removed worktree and its intents."""
     name = record.storable(path)
-    with store.write(plan, *plans_at(store, name)) as tx:
+    with store.write(plan, *state_intents.plans_at(store, name)) as tx:
         for kind in intents:
             tx.run(sql_git.DROP_INTENT, kind=kind, path=name)
         if tx.run(sql_git.DROP_WORKTREE, path=name) and tx.first(sql.PLAN):
@@ -313,18 +316,29 @@ def take_over(
     *,
     request: str | None,
     allowed: Callable[[str | None], bool],
+    seconds: float = RESERVED_SECONDS,
 ) -> tuple[Row | None, bool]:
-    """Reserve a worktree if its present reservation allows. Return its row and the success."""
+    """Reserve a worktree if its reservation and other audits allow. Return its row, the success."""
     with store.write(plan) as tx:
         row = tx.first(sql_git.WORKTREE, path=path)
-        if row is None or not allowed(row["reserved_for"]):
+        busy = AUDIT in (request or "") and _is_audited(tx, path, allowed)
+        if row is None or busy or not allowed(row["reserved_for"]):
             return row, False
-        return row, _reserve(tx, path, request)
+        return row, _reserve(tx, path, request, seconds)
 
 
-def _reserve(tx: Transaction, path: str, request: str | None) -> bool:
-    until = tx.after(RESERVED_SECONDS)
-    return bool(tx.run(sql_git.RESERVE, path=path, until=until, reserved_for=request))
+def _is_audited(tx: Transaction, path: str, allowed: Callable[[str | None], bool]) -> bool:
+    """Return whether the plan is audited in another worktree: by process, or elsewhere by time."""
+    every = [row for row in tx.all(sql_git.WORKTREES_OF) if AUDIT in (row["reserved_for"] or "")]
+    away = [row for row in every if on_other_machine(row["path"])]
+    here = [row for row in every if row not in away and row["path"] != path]
+    late = any(row["reserved_until"] >= tx.now for row in away)
+    return late or not all(allowed(row["reserved_for"]) for row in here)
+
+
+def _reserve(tx: Transaction, path: str, request: str | None, seconds: float = 0) -> bool:
+    how = {"until": tx.after(seconds or RESERVED_SECONDS), "reserved_for": request}
+    return bool(tx.run(sql_git.RESERVE, path=path, **how))
 
 
 def end_reservation(store: Store, plan: str, path: str, *, request: str | None) -> None:

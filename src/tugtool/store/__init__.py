@@ -138,26 +138,32 @@ def open_store(
         return PostgresStore(url, repository=repository, clock=clock, busy_seconds=busy_seconds)
     if not separator or scheme != "sqlite" or not path.startswith("/"):
         from tugtool.errors.state import DatabaseUnavailable
-        from tugtool.system.agent_config import without_password
+        from tugtool.system.state_config import without_password
 
-        raise DatabaseUnavailable(without_password(url), reason="is not the address of a database")
+        reason = "is not the address of a database or a server"
+        raise DatabaseUnavailable(without_password(url), reason=reason, hint="tugcode config")
     from tugtool.store.sqlite import SqliteStore
 
     return SqliteStore(path, clock=clock, busy_seconds=busy_seconds, copies=copies)
 
 
 def locate(root: str, common_dir: str) -> tuple[str, str, str | None]:
-    """Return the URL of a repository's database, the directory of its backups, and a link.
+    """Return the URL of a repository's database, the directory of its backups, and an odd path.
 
-    The link is the database or its directory, if that is a symbolic link.
+    That is the database or its directory, if it is a link, a FIFO or a device.
     """
     directory = os.path.join(root, ".tugtool")
     path = os.path.join(directory, "state.db")
-    link = next((each for each in (directory, path) if os.path.islink(each)), None)
+    odd = next((each for each in (directory, path) if _is_odd(each)), None)
     # SQLite keeps the log beside the file itself, not beside a link to it.
-    url = f"sqlite://{path if link is None else os.path.realpath(path)}"
+    url = f"sqlite://{path if odd is None else os.path.realpath(path)}"
     # `git clean` cannot reach the backups there.
-    return url, os.path.join(common_dir, "tugtool"), link
+    return url, os.path.join(common_dir, "tugtool"), odd
+
+
+def _is_odd(path: str) -> bool:
+    plain = os.path.isfile(path) or os.path.isdir(path)
+    return os.path.islink(path) or (os.path.lexists(path) and not plain)
 
 
 def file_store(store: Store) -> FileStore | None:
@@ -182,8 +188,8 @@ def back_up(store: Store, *, pending: bool = False) -> str | None:
     file = file_store(store)
     if file is not None:
         return file.back_up(pending=pending, apart=True)
-    # A server has its own backups, but also a log of heartbeats that someone has to thin.
-    if not pending and os.urandom(1)[0] < 8:
+    # PostgreSQL has its own backups, but also a log of heartbeats that someone has to thin.
+    if not pending and hasattr(store, "owners") and os.urandom(1)[0] < 8:
         from tugtool.store.sqlite import backup
 
         backup.thin(store)

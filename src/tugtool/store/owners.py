@@ -73,6 +73,14 @@ def machine_name(text: str) -> str:
     return kept.strip("-.")[:_LONGEST_NAME]
 
 
+def told_apart(id: str, name: str, *, token: str | None = None) -> Machine:
+    """Return a machine whose id is a name for people; no token's name has an @."""
+    id, name = machine_name(id), machine_name(name)
+    shown = name if id == name else f"{name}-{id[:6]}"
+    shown = shown if token is None else f"{token}@{shown}"
+    return Machine(shown, shown)
+
+
 def _host_name() -> str:
     return machine_name(os.uname().nodename) or "machine"
 
@@ -186,15 +194,20 @@ class Owners:
 class FileConnection:
     """A connection to a file that several machines share."""
 
-    def __init__(self, connection: Any, owners: Owners) -> None:
-        self._connection, self._owners = connection, owners
-        kind = connection.row_factory
+    def __init__(self, connection: Any, owners: Owners | None) -> None:
+        self._connection, self._kind = connection, connection.row_factory
+        self.owners: Owners | None = None
+        self.act_for(owners)
 
-        def row(cursor: Any, values: tuple[Any, ...]) -> Any:
-            columns = [each[0] for each in cursor.description]
-            return kind(cursor, owners.seen(columns, values, self._machines))
+    def act_for(self, owners: Owners | None) -> None:
+        """From now on see the owners as that machine does; None: as they are stored."""
+        self.owners = owners
+        self._connection.row_factory = self._kind if owners is None else self._row
 
-        connection.row_factory = row
+    def _row(self, cursor: Any, values: tuple[Any, ...]) -> Any:
+        assert self.owners is not None
+        columns = [each[0] for each in cursor.description]
+        return self._kind(cursor, self.owners.seen(columns, values, self._machines))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._connection, name)
@@ -208,14 +221,14 @@ class FileConnection:
         return self._connection.executemany(statement, (self._stored(statement, r) for r in rows))
 
     def _stored(self, statement: str, values: Any) -> Any:
-        if not isinstance(values, dict):
+        if not isinstance(values, dict) or self.owners is None:
             return values
-        if self._owners.adds_owner(statement, values):
+        if self.owners.adds_owner(statement, values):
             # This process is on the machine that has the file.
-            for each in (Machine(HOME, _host_name()), self._owners.machine):
+            for each in (Machine(HOME, _host_name()), self.owners.machine):
                 named = {"machine": each.id, "name": each.name}
                 self._connection.execute(ADD_MACHINE, named)
-        stored = self._owners.stored
+        stored = self.owners.stored
         return {name: stored(name, value, self._machines) for name, value in values.items()}
 
     def _machines(self) -> list[tuple[str, str]]:
@@ -232,10 +245,51 @@ def share(store: Any, machine: Machine) -> None:
     store.connect_file = lambda *words, **how: FileConnection(opened(*words, **how), owners)
 
 
+class Stage:
+    """Lets a server's store act for one machine after the other."""
+
+    def __init__(self, store: Any) -> None:
+        """Take a store that has not been opened yet."""
+        self._store = store
+        self._connections: list[FileConnection] = []
+        self._now: Owners | None = None
+        if hasattr(store, "connect_file"):
+            self._opened, store.connect_file = store.connect_file, self._connect
+        else:  # pragma: no cover (a server whose state is in PostgreSQL: tests/server)
+            self._now = store.owners
+        self._own = self._now
+
+    def act_for(self, machine: Machine | None) -> None:
+        """From now on act for a machine; None: for the server's own."""
+        self._now = self._own if machine is None else Owners(machine)
+        if hasattr(self._store, "connect_file"):
+            for each in self._connections:
+                each.act_for(self._now)
+        else:  # pragma: no cover (a server whose state is in PostgreSQL: tests/server)
+            self._store.owners, self._store.is_known = self._now, False
+
+    def _connect(self, *words: Any, **how: Any) -> FileConnection:
+        made = self._opened(*words, **how)
+        if isinstance(made, FileConnection):  # pragma: no cover (a file that others share too)
+            # The server has a name of its own in a file that others share too.
+            self._own = made.owners
+            self._now = self._now or self._own
+            made.act_for(self._now)
+        else:
+            made = FileConnection(made, self._now)
+        self._connections.append(made)
+        return made
+
+
 def on_other_machine(owner: str) -> bool:
     """Return whether an owner's worktree is on another machine: `machine:path`."""
     machine, _, path = owner.partition(":")
     return "/" not in machine and _is_path(path)
+
+
+def machine_of(owner: str) -> str:
+    """Return the name of an owner's machine; empty for the machine of the store."""
+    return owner.partition(":")[0] if on_other_machine(owner) else ""
 
 
 def _is_path(text: str) -> bool:

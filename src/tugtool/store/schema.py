@@ -10,7 +10,7 @@ from __future__ import annotations
 #: "Tug1": the mark of our databases.
 APPLICATION_ID = 0x54756731
 FIRST_VERSION = 10
-VERSION = 14
+VERSION = 15
 
 _TIME = "length({0}) = 24 and {0} like '____-__-__T__:__:__.___Z'"
 
@@ -146,6 +146,20 @@ create table requests (
     "create index requests_by_time on requests (at)",
 )
 _ROLE = ("role text", _time("role_since"))
+# Completed steps whose commits the remote does not have yet. A row counts while the step has
+# this commit; `problem` is the answer to the last push.
+_UNPUBLISHED = f"""
+create table unpublished (
+  plan_path text not null,
+  step_anchor text not null,
+  commit_hash text not null,
+  worktree text not null,
+  problem text,
+  {_time("completed_at", "not null")},
+  primary key (plan_path, step_anchor),
+  foreign key (plan_path, step_anchor) references steps (plan_path, anchor)
+){{strict}}
+"""
 
 TABLES = (
     f"""
@@ -346,6 +360,7 @@ create unique index attempt_requests on attempts (plan_path, worktree, request_i
     _MACHINES,
     *_EPOCH,
     *_REQUESTS,
+    _UNPUBLISHED,
 )
 
 #: (version it leads to, statements), oldest first. A table is changed by making a new one or by
@@ -374,4 +389,5 @@ MIGRATIONS: tuple[tuple[int, tuple[str, ...]], ...] = (
             *_REQUESTS,
         ),
     ),
+    (15, (_UNPUBLISHED,)),
 )

@@ -1,4 +1,4 @@
-"""Settings of `.tugtool/config.toml` that few commands need: runs of agents, and a remote state.
+"""Settings of `.tugtool/config.toml` that few commands need: runs of agents.
 
 Loaded only if the file has one of them, or by a command that starts agents.
 """
@@ -6,11 +6,12 @@ Loaded only if the file has one of them, or by a command that starts agents.
 from __future__ import annotations
 
 from tugtool import errors
-from tugtool.system.config import CONFIG_PATH, MOST, Setting, format_settings
+from tugtool.system.config import MOST, Setting, format_settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import Any
 
 
 class SumSetting(Setting):
@@ -38,7 +39,7 @@ class ListSetting(Setting):
         """The values that are allowed, in words."""
         if self.choices:
             return "a list of " + ", ".join(f'"{choice}"' for choice in self.choices)
-        return "a list of whole numbers" if self.default else "a list of words"
+        return "a list of whole numbers" if self.default else 'a list of texts: ["one", "two"]'
 
     def takes(self, value: object) -> bool:
         """True if `value` is of the right type and in range."""
@@ -57,7 +58,7 @@ class CommandsSetting(Setting):
 
     def expects(self) -> str:
         """The values that are allowed, in words."""
-        return "a list of commands, each a list of words"
+        return 'a list of commands, each a list of words, such as [["npm", "ci"]]'
 
     def takes(self, value: object) -> bool:
         """True if every command names a program."""
@@ -92,78 +93,10 @@ class TextSetting(Setting):
         return isinstance(value, str) and value.isprintable()
 
 
-class AddressSetting(TextSetting):
-    """An address without a password, because people show it to each other."""
-
-    __slots__ = ()
-
-    def expects(self) -> str:
-        """The values that are allowed, in words."""
-        return "an address, postgresql://host/database, or nothing"
-
-    def takes(self, value: object) -> bool:
-        """True if `value` is an address; refuses one with a password, without quoting it."""
-        if not super().takes(value):
-            return False
-        if without_password(str(value)) != value:
-            problem = "state.url has a password, which belongs in TUGCODE_STATE_URL or PGPASSFILE"
-            raise errors.BadSetting(CONFIG_PATH, problem, key="state.url")
-        return value == "" or str(value).startswith(("postgresql://", "postgres://"))
-
-
-#: Secret parameters of an address.
-SECRET = ("password", "sslpassword", "scram_client_key", "scram_server_key", "oauth_client_secret")
-#: What is shown instead of an address, or of its rest, that may be a password.
-HIDDEN = "..."
-
-
-def without_password(url: str) -> str:
-    """The address without any part of a password; it may lose more than that."""
-    scheme, mark, rest = url.partition("://")
-    if not mark:
-        return HIDDEN if any(c in url for c in ":=@") else url
-    head, question, query = rest.partition("?")
-    if "@" in query:
-        # A password before the host with a question mark, or one of the parameters with an @.
-        return f"{scheme}{mark}{HIDDEN}"
-    before, at, after = head.rpartition("@")
-    if at:
-        head = f"{before.partition(':')[0]}@{after}"
-    elif odd_port(head):
-        head = head.replace(f":{odd_port(head)}", "")
-    options = [each for each in query.split("&") if _is_shown(each)]
-    tail = question + "&".join(options) if question and options else ""
-    return f"{scheme}{mark}{head}{tail}"
-
-
-def _is_shown(option: str) -> bool:
-    """True for a parameter by its plain name; the rest may be a part of a password."""
-    name, equals, _ = option.partition("=")
-    return bool(equals) and name not in SECRET and name.replace("_", "").isalpha()
-
-
-def odd_port(rest: str) -> str:
-    """The text in place of the port that is not a port: a password without its host."""
-    host = rest.partition("/")[0].partition("?")[0].rpartition("]")[2]
-    port = host.partition(":")[2]
-    # Several hosts, each with its port, are separated by commas.
-    return "" if "," in host or port.isdecimal() else port
-
-
 #: The events that `[notify]` can send.
 NOTICES = ("needs_person", "done", "stopped", "cooling_down")
 
 SETTINGS = {
-    "state.url": AddressSetting(
-        "",
-        "the PostgreSQL database that has the state, as `postgresql://host/database`; "
-        "empty: a file in `.tugtool/`",
-    ),
-    "state.repository": TextSetting(
-        "",
-        "the name under which clones of this repository share a state; empty: the address of "
-        "`origin`",
-    ),
     "implement.workers": Setting(1, "how many steps `implement` works on at the same time"),
     "implement.lease_seconds": Setting(600, "how long its claims last without a sign of life"),
     "implement.review_rounds": Setting(3, "how often a reviewer may ask for changes to a step"),
@@ -202,7 +135,7 @@ SETTINGS = {
         [], "files or directories that git ignores, copied to each new worktree"
     ),
     "merge.check": ListSetting(
-        [], "command lines that must pass on the merged result before the base branch moves"
+        [], "lines for a shell that must pass on the merged result before the base branch moves"
     ),
     "notify.command": ListSetting(
         [], "a command that gets events of `implement` as JSON on its standard input"
@@ -239,7 +172,7 @@ SCRIPT_VARIABLE = "TUGCODE_SCRIPT"
 MOST_SECONDS, MOST_TRIES = 604_800, 100
 
 #: Every key of such a table: its default, what it takes, and what it means.
-KEYS: dict[str, tuple[object, str, str]] = {
+KEYS: dict[str, tuple[Any, str, str]] = {
     "preset": (
         None,
         "one of " + ", ".join(f'"{name}"' for name in (*PRESETS, NONE)),
@@ -265,24 +198,30 @@ KEYS: dict[str, tuple[object, str, str]] = {
         "a table of text",
         "variables for the agent, beside those that Tugtool sets",
     ),
+    "confine": (
+        "none",
+        'one of "none", "worktree"',
+        '"worktree": the agent can write only its worktree and a temporary directory',
+    ),
+    "writable": ([], "a list of paths", "what else a confined agent can write, such as caches"),
+    "network": (True, "true or false", "false: a confined agent cannot use the network"),
 }
 
 
 class Agent:
     """The agent for a role: a preset or a command, with its settings."""
 
-    __slots__ = ("command", "env", "preset", "role", "timeout_seconds", "tries")
-
-    def __init__(self, role: str, values: Mapping[str, object]) -> None:
+    def __init__(self, role: str, values: Mapping[str, Any]) -> None:
         self.role = role
-        preset, command = values.get("preset"), values.get("command")
-        self.preset = None if preset is None else str(preset)
-        self.command = tuple(map(str, command)) if isinstance(command, list) else None
-        self.timeout_seconds = _number(values, "timeout_seconds")
-        self.tries = _number(values, "tries")
-        env = values.get("env", {})
-        assert isinstance(env, dict)
-        self.env: dict[str, str] = dict(env)
+        known = {name: values.get(name, default) for name, (default, *_) in KEYS.items()}
+        self.preset: str | None = known["preset"]
+        self.command = None if known["command"] is None else tuple(known["command"])
+        self.timeout_seconds: int = known["timeout_seconds"]
+        self.tries: int = known["tries"]
+        self.env: dict[str, str] = dict(known["env"])
+        self.confine: str = known["confine"]
+        self.writable: list[str] = known["writable"]
+        self.network: bool = known["network"]
 
 
 Tables = dict[str, dict[str, object]]
@@ -417,19 +356,16 @@ def _is_number(most: int, value: object) -> bool:
     return type(value) is int and 1 <= value <= most
 
 
-_TAKES = {
+_TAKES: dict[str, Callable[[object], bool]] = {
     "preset": lambda value: value in (*PRESETS, NONE),
     "command": _is_command,
     "timeout_seconds": lambda value: _is_number(MOST_SECONDS, value),
     "tries": lambda value: _is_number(MOST_TRIES, value),
     "env": _is_env,
+    "confine": lambda value: value in ("none", "worktree"),
+    "writable": lambda value: value == [] or _is_command(value),
+    "network": lambda value: type(value) is bool,
 }
-
-
-def _number(values: Mapping[str, object], name: str) -> int:
-    value = values.get(name, KEYS[name][0])
-    assert isinstance(value, int)
-    return value
 
 
 def _kind(value: object) -> str:

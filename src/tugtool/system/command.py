@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+from functools import partial
 
 from tugtool.errors import CannotRun
-from tugtool.system import clock, config, process_group
+from tugtool.errors.safety import Unconfined
+from tugtool.system import clock, config, confinement, process_group
 from tugtool.system.process_group import Guardian
 
 TYPE_CHECKING = False
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Mapping, Sequence
     from typing import IO
+
+    from tugtool.system.confinement import Confinement
 
     Pipe = IO[bytes] | None
     Heard = Callable[[bytes], object]
@@ -336,38 +340,57 @@ def start(
     streams: Streams | None = None,
     before: Callable[[int], object] | None = None,
     marks: bool = False,
+    confined: Confinement | None = None,
 ) -> Child:
     """Start a command in its own group; `before` gets the group's number before the command runs.
 
-    With `marks` the processes that leave the group end with it, if the system can find them.
+    `confined` says what it may write. With `marks` the processes that leave the group end with
+    it, if the system can find them.
     Refuses with status 127 if there is no such command, 126 if it cannot be run.
     """
-    import subprocess
-
     streams = streams or Streams()
-    pipe = subprocess.PIPE if streams.kept else None
     guard = Guardian(marks=marks)
     if guard.mark:
         env = guard.marked(config.environment() if env is None else env)
     try:
         if before is not None:
             before(guard.group)
-        started = subprocess.Popen(
-            list(argv),
-            cwd=cwd,
-            env=env,
-            stdin=pipe,
-            stdout=pipe or streams.stdout,
-            stderr=subprocess.STDOUT if streams.merged else pipe,
-            bufsize=0,
-            # A command on our own streams also inherits our other open files.
-            close_fds=streams.kept,
-            process_group=guard.group,
+        begin = partial(_begun, cwd=cwd, env=env, streams=streams, group=guard.group)
+        started = (
+            begin(argv) if confined is None else confinement.begin_confined(confined, argv, begin)
         )
+    except Unconfined:
+        guard.close()
+        raise
     except (OSError, ValueError) as error:
         guard.close()
         raise _refusal(error, argv[0], cwd) from error
     return Child(started, guard, streams)
+
+
+def _begun(
+    argv: Sequence[str],
+    *,
+    cwd: str,
+    env: Mapping[str, str] | None,
+    streams: Streams,
+    group: int,
+) -> subprocess.Popen[bytes]:
+    import subprocess
+
+    pipe = subprocess.PIPE if streams.kept else None
+    return subprocess.Popen(
+        list(argv),
+        cwd=cwd,
+        env=env,
+        stdin=pipe,
+        stdout=pipe or streams.stdout,
+        stderr=subprocess.STDOUT if streams.merged else pipe,
+        bufsize=0,
+        # A command on our own streams also inherits our other open files.
+        close_fds=streams.kept,
+        process_group=group,
+    )
 
 
 def run(

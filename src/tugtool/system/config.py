@@ -6,6 +6,7 @@ configuration file.
 
 from __future__ import annotations
 
+import _thread
 import os
 
 from tugtool import errors
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from tugtool.system.agent_config import Agent, Tables
-
 
 CONFIG_PATH = ".tugtool/config.toml"
 #: The directory of worktrees, in the main worktree.
@@ -45,30 +45,8 @@ _OF_ONE_REPOSITORY = (
 MARKS_VARIABLE = "TUGCODE_MARKS"
 ROLE_VARIABLE = "TUGCODE_ROLE"
 
-#: Every variable that changes what Tugtool does.
-VARIABLES = {
-    "NO_COLOR": "not empty: no colours, also on a terminal",
-    "TERM": "`dumb`: no colours, pictures in ASCII, `--watch` prints one below the other; `linux`: "
-    "pictures in ASCII",
-    "COLUMNS": "how wide to write, instead of the terminal's width",
-    "TUGCODE_STATE_URL": "the database that has the state, as `state.url`; it may have a password",
-    "TUGCODE_MACHINE": "this machine's name in a state that machines with the same id share",
-    "TUGCODE_DEBUG": "set to 1: errors show where in the code they arose",
-    "TUGCODE_ATTEMPT": "the attempt a worker runs under, as `--attempt`, for the step TUGCODE_STEP",
-    "TUGCODE_STEP": "the step that TUGCODE_ATTEMPT belongs to",
-    "TUGCODE_PLAN": "the plan that TUGCODE_ATTEMPT belongs to; any if not set",
-    "TUGCODE_WORKTREE": "the worktree that a worker was given; an agent with a role edits only it",
-    "TUGCODE_ROLE": "the caller's role; it may run only what docs/internals/guard.md says",
-    "TUGCODE_CRASH_AT": "for tests: the name of a point (docs/internals/crash-points.md) at which "
-    "the process kills itself, as `kill -9` would, or waits",
-    "TUGCODE_SCRIPT_LOG": "for tests: where the scripted agent counts its calls",
-    "CLAUDE_CONFIG_DIR": "as for Claude Code: `doctor` looks there for the plugin",
-    "CODEX_HOME": "as for Codex: `doctor` looks there for the plugin",
-    "GIT_DIR": "as for git; Tugtool then asks git for the repository",
-    "GIT_WORK_TREE": "as for git",
-    "GIT_COMMON_DIR": "as for git",
-    "GIT_CEILING_DIRECTORIES": "as for git",
-}
+#: Per thread: the command at work; `git.command` asks whether it only looks.
+mode = _thread._local()
 
 
 class Setting:
@@ -111,27 +89,27 @@ SETTINGS = {
     "log.max_bytes": Setting(102400, "the implementation log is rotated beyond this size"),
 }
 AGENTS = "agents"  # Has a table per role.
-SECTIONS = ("plan", "state", "log", "implement", "worktree", "merge", "notify", "serve", AGENTS)
+SECTIONS = "plan state log implement worktree merge notify serve mcp remote".split()  # noqa: SIM905
 
 
 def all_settings() -> dict[str, Setting]:
     """Every key; those of runs are loaded only for a run, or for a file that sets them."""
     from tugtool.system import agent_config as runs
-    from tugtool.system import serve_config as server
+    from tugtool.system import serve_config, state_config
 
-    return SETTINGS | runs.SETTINGS | server.SETTINGS
+    return SETTINGS | state_config.SETTINGS | runs.SETTINGS | serve_config.SETTINGS
 
 
 class Settings:
     """The settings in force and where each came from."""
 
-    __slots__ = ("_agents", "_values", "file")
+    __slots__ = ("_values", "agents", "file")
 
     def __init__(
         self, values: dict[str, object], file: str | None, agents: Tables | None = None
     ) -> None:
         self._values = values
-        self._agents = agents
+        self.agents = agents
         self.file = file
 
     def value(self, key: str) -> object:
@@ -156,7 +134,8 @@ class Settings:
 
     def state_url(self) -> str:
         """The address of a remote state; empty if the state is a file in the repository."""
-        return os.environ.get("TUGCODE_STATE_URL", str(self._values.get("state.url", "")))
+        at = os.environ.get("TUGCODE_STATE_URL", os.environ.get("TUGCODE_SERVER"))
+        return str(self._values.get("state.url", "")) if at is None else at
 
     def is_set(self, key: str) -> bool:
         """True if the file sets `key`."""
@@ -164,23 +143,23 @@ class Settings:
 
     def agent(self, role: str) -> Agent | None:
         """The agent for `role`, if the file names one."""
-        if not self._agents:
+        if not self.agents:
             return None
         from tugtool.system import agent_config
 
-        return agent_config.agent(self._agents, role)
+        return agent_config.agent(self.agents, role)
 
     def agent_rows(self) -> Iterator[dict[str, object]]:
         """The settings of every role that has an agent, for people to read."""
-        if not self._agents:
+        if not self.agents:
             return iter(())
         from tugtool.system import agent_config
 
-        return agent_config.rows(self._agents, CONFIG_PATH)
+        return agent_config.rows(self.agents, CONFIG_PATH)
 
 
 def variable(name: str) -> str | None:
-    """The value of one of the VARIABLES."""
+    """The value of a variable that `system.variables` lists."""
     return os.environ.get(name)
 
 
@@ -255,7 +234,7 @@ def _checked(document: dict[str, object]) -> dict[str, object]:
     values: dict[str, object] = {}
     for section, table in document.items():
         if section not in SECTIONS:
-            raise _unknown(section, SECTIONS, kind="section")
+            raise _unknown(section, (*SECTIONS, AGENTS), kind="section")
         if not isinstance(table, dict):
             problem = f"{section} is {format_settings(table)}, and must be a section, [{section}]"
             raise errors.BadSetting(CONFIG_PATH, problem, key=section)

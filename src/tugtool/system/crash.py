@@ -38,6 +38,10 @@ POINTS: dict[str, str] = {
     "commit.added": "everything is in the index",
     "commit.committed": "git has the commit; the state does not know",
     "commit.completed": "the step is completed, and the intent is gone; no answer is printed",
+    "publish.begun": "a step is completed and counts as unpublished; nothing is pushed",
+    "publish.pushed": "the remote has its commit; the record does not know",
+    "publish.recorded": "the step is published, and the record knows; no answer is printed",
+    "publish.saved": "the remote has work that was saved here; this clone does not know",
     "merge.checking": "the merged result has a worktree of its own; a command is about to check it",
     "merge.checked": "the commands passed; nothing has moved, and that worktree is still there",
     "merge.intent": "all is put together and written down; nothing has moved",
@@ -46,6 +50,8 @@ POINTS: dict[str, str] = {
     "merge.moved": "the base branch and the main worktree have moved; it is not recorded",
     "merge.recorded": "the merge is recorded; its worktrees and branches are still there",
     "merge.tidied": "a worktree and its branch are gone; others may be left",
+    "push.merged": "the merge is complete here; the remote does not have it",
+    "push.pushed": "the remote has it too; the answer is not printed",
     "implement.claimed": "a step is claimed; nothing has been done for it",
     "implement.synced": "the worktree has what the step depends on",
     "implement.conflict": "commits that a step needs conflict, and git has their merge under way",
@@ -71,6 +77,7 @@ POINTS: dict[str, str] = {
     "implement.audited": "the auditor has answered, and its summary is kept",
     "implement.mended": "what the auditor asked for is done, and not committed",
     "implement.repaired": "what the auditor asked for is committed",
+    "implement.shared": "the remote has that commit; the record does not know",
     "implement.integrated": "the integrator has answered, and that is kept",
     "dash.intent": "the intent to make a dash is written down",
     "dash.branch": "its branch is there",
@@ -88,17 +95,15 @@ POINTS: dict[str, str] = {
     "join.tidied": "they are gone; the intent is still there",
 }
 
-_SIGKILL = 9
-
 
 def point(name: str) -> None:
     """Die or wait here, if TUGCODE_CRASH_AT names this point."""
     asked = config.variable("TUGCODE_CRASH_AT")
     if asked is None:
         return
-    if asked == name:
-        os.kill(os.getpid(), _SIGKILL)
     at, _, fifo = asked.partition("@")
+    if at == name and not fifo:
+        os.kill(os.getpid(), 9)  # SIGKILL
     # The test removes the FIFO, so that no second process waits there.
     if at == name and os.path.exists(fifo):
         with open(fifo, "rb") as gate:

@@ -247,11 +247,10 @@ def _why_closed(path: str, error: OSError | ValueError) -> str:
 
 def short_name(worktree: str, root: str) -> str:
     """The short name of a worktree: its directory's name if it is in the usual place."""
-    if not os.path.isabs(worktree):
-        return worktree  # a person, or a name that is not a path here
     if worktree == root:
         return "the main worktree"
-    if os.path.dirname(worktree) == os.path.join(root, ".tugtree"):
-        return os.path.basename(worktree)
-    near = os.path.relpath(worktree, root) if root else worktree
+    place, usual, name = worktree.partition("/.tugtree/")
+    if usual and (place == root or not os.path.isabs(place)):
+        return name if place == root else f"{place.partition(':')[0]}:{name}"
+    near = os.path.relpath(worktree, root) if root and os.path.isabs(worktree) else worktree
     return worktree if near.startswith("../..") else near

@@ -42,7 +42,7 @@ class _Line:
     def __init__(self) -> None:
         self._guard = _thread.allocate_lock()
         self._holder: _thread.LockType | None = None
-        self._waiting: list[_thread.LockType] = []
+        self.waiting: list[_thread.LockType] = []
 
     def enter(self, turn: _thread.LockType, seconds: float, *, first: bool) -> bool:
         """True if the caller's turn came in time; with `first` it goes before the other threads."""
@@ -51,7 +51,7 @@ class _Line:
                 self._holder = turn
                 return True
             turn.acquire()
-            self._waiting.insert(0 if first else len(self._waiting), turn)
+            self.waiting.insert(0 if first else len(self.waiting), turn)
         return turn.acquire(timeout=max(0, seconds)) or not self._given_up(turn)
 
     def withdraw(self, turn: _thread.LockType) -> None:
@@ -62,14 +62,14 @@ class _Line:
     def _given_up(self, turn: _thread.LockType) -> bool:
         """Leave the line; False if the caller's turn has just come."""
         with self._guard:
-            if waits := turn in self._waiting:
-                self._waiting.remove(turn)
+            if waits := turn in self.waiting:
+                self.waiting.remove(turn)
         return waits
 
     def leave(self) -> None:
         """Give the turn to the next thread in line."""
         with self._guard:
-            self._holder = self._waiting.pop(0) if self._waiting else None
+            self._holder = self.waiting.pop(0) if self.waiting else None
             if self._holder is not None:
                 self._holder.release()
 
@@ -86,7 +86,7 @@ class FileLock:
         self._busy_seconds = busy_seconds
         self._descriptor = -1
         self._taken: tuple[int, int, int] | None = None
-        self._line = self._lines.setdefault(path, _Line())
+        self.line = self._lines.setdefault(path, _Line())
         #: How often it was entered, and by which process; what is open without being locked.
         self._times = self._pid = 0
         self._open_turnstile = self._open_lock = -1
@@ -104,13 +104,13 @@ class FileLock:
         """
         begun, turn = time.monotonic(), _thread.allocate_lock()
         try:
-            if not self._line.enter(turn, self._busy_seconds, first=first):
+            if not self.line.enter(turn, self._busy_seconds, first=first):
                 raise self._refusal(f"process {os.getpid()}")
             self._enter(begun)
         except BaseException:
             self.leave()
             self.close()
-            self._line.withdraw(turn)
+            self.line.withdraw(turn)
             raise
 
     def _enter(self, begun: float) -> None:
@@ -118,7 +118,7 @@ class FileLock:
         if self._pid != pid:
             # The descriptors that a fork inherits carry its parent's locks.
             self.close()
-            self._pid = pid
+            self._pid, self._signed = pid, b"%-20d\n" % pid
         self._times += 1
         turnstile, self._taken = -1, None
         try:
@@ -136,14 +136,14 @@ class FileLock:
         finally:
             self._open_turnstile = self._unlocked(turnstile)
         self._descriptor = descriptor
-        _sign(descriptor, pid)
+        _sign(descriptor, self._signed)
 
     def leave(self) -> None:
         """Release the lock."""
         if self._descriptor >= 0:
             self._open_lock = self._unlocked(self._descriptor)
             self._descriptor = -1
-            self._line.leave()
+            self.line.leave()
 
     def close(self) -> None:
         """Close the files that were kept open; the lock can be entered again."""
@@ -296,9 +296,8 @@ def _comes(came: _thread.LockType, seconds: float, more: Callable[[], float]) ->
     return True
 
 
-def _sign(descriptor: int, pid: int) -> None:
+def _sign(descriptor: int, line: bytes) -> None:
     try:
-        line = b"%-20d\n" % pid
         if os.pread(descriptor, len(line), 0) != line:
             os.pwrite(descriptor, line, 0)
     except OSError:

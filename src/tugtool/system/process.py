@@ -8,7 +8,7 @@ from tugtool.system import text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 
 #: How a stamp begins; a caller's own request id may be anything else.
@@ -16,6 +16,9 @@ _STAMP = "process "
 
 #: What never changes while this process lives: its start, its boot and its namespace.
 _own: dict[str, str] = {}
+#: For a server: asks the machine of a caller about a process that is not on this one, by the name
+#: of the function here.
+witness: Callable[[str, Mapping[str, object]], object] | None = None
 os.register_at_fork(after_in_child=_own.clear)
 
 
@@ -96,7 +99,9 @@ def is_gone(recorded: Mapping[str, object]) -> bool:
     pid = recorded["holder_pid"]
     if not isinstance(pid, int):
         return False
-    return _is_here(recorded) and start_time(pid) != recorded["holder_start"]
+    if not _is_here(recorded):
+        return witness is not None and bool(witness("is_gone", recorded))
+    return start_time(pid) != recorded["holder_start"]
 
 
 def _answers(pid: int) -> bool:
@@ -185,6 +190,11 @@ class ProcessNote:
             return None
 
 
+def holder_place(pid: int) -> dict[str, str | None]:
+    """The start of a process, and its machine; a process that has ended has the start ""."""
+    return {"holder_start": start_time(pid) or "", **machine_identity()}
+
+
 def process(pid: int) -> dict[str, object]:
     """The facts that identify a process later."""
     return {**machine_identity(), "holder_pid": pid, "holder_start": start_time(pid)}
@@ -192,8 +202,11 @@ def process(pid: int) -> dict[str, object]:
 
 def running(recorded: Mapping[str, object] | None) -> int | None:
     """The recorded process's id, if it is another process and provably still runs."""
-    if recorded is None or not _is_here(recorded):
+    if recorded is None:
         return None
+    if not _is_here(recorded):
+        found = None if witness is None else witness("running", recorded)
+        return found if isinstance(found, int) else None
     pid, start = recorded["holder_pid"], recorded["holder_start"]
     # A process without a start had ended before it was recorded.
     runs = isinstance(pid, int) and start is not None and start_time(pid) == start

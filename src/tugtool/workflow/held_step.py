@@ -251,7 +251,10 @@ def begin(
     store, anchor = space.store, claim["anchor"]
     who: Any = {"owner": space.owner, "attempt": claim["attempt"]}
     if claim["replayed"]:
-        state.adopt(store, plan, anchor, **who, pid=os.getpid())
+        from tugtool.system import process  # Most claims are new.
+
+        pid = os.getpid()
+        state.adopt(store, plan, anchor, **who, pid=pid, place=process.holder_place(pid))
         state.heartbeat(store, plan, anchor, **who, lease_seconds=lease_seconds)
     state.start(store, plan, anchor, **who)
     opened = space.open_store(BUSY_SECONDS)

@@ -204,11 +204,13 @@ class ProjectPlan:
 
     def pause(self, reason: str | None = None) -> schemas.StatePause:
         """Give out no more steps; holders may finish theirs."""
-        return state.pause(self._space.store, self.key, reason=reason)
+        by = self._space.decider()
+        return state.pause(self._space.store, self.key, actor=by, reason=reason)
 
     def resume(self, reason: str | None = None) -> schemas.StateResume:
         """Give out steps again."""
-        return state.resume(self._space.store, self.key, reason=reason)
+        by = self._space.decider()
+        return state.resume(self._space.store, self.key, actor=by, reason=reason)
 
     def merge(
         self, *, squash: bool = False, dry_run: bool = False, unproven: bool = False

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tugtool import state
-from tugtool.errors import PlanAmbiguous, Usage, plan_argument, quoted
+from tugtool.errors import PlanAmbiguous, Usage, merge_command, plan_argument, quoted
 from tugtool.errors.state import ItemsOpen, PlanNotInitialised, SubstepItemsOpen, WrongStatus
 from tugtool.git import refs
 from tugtool.plan import catalog, checkpoints, parser
-from tugtool.state import completion, record, reviews, revisions, views, worktrees
+from tugtool.state import completion, record, reviews, revisions, standings, views, worktrees
 from tugtool.state.checklists import KINDS, WAITS_FOR_PERSON
 from tugtool.system import clock, process
 from tugtool.workflow import commit, plans, records, verify, workspace
@@ -18,7 +18,7 @@ from tugtool.workflow.worktree import build, create, sync
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Any, TypedDict
+    from typing import Any, NotRequired, TypedDict
 
     from tugtool.plan.model import Step
     from tugtool.schemas import (
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         parked_steps: list[str]
         waiting_items: int
         merged_commit: str | None
+        unpublished_steps: NotRequired[list[Any]]
 
 
 #: A longer command of a checkpoint is stopped.
@@ -97,7 +98,8 @@ def _plan(space: Workspace, name: str | None) -> str:
         return str(row["plan_path"])
     found = [plan for plan, status in known.items() if status == "active"]
     if len(found) > 1:
-        found = [plan for plan in found if views.ready(space.store, plan)["ready_steps"]] or found
+        some = [each for each in found if standings.ready(space.store, each)["ready_steps"]]
+        found = some or found
     found = found or [file.key for file in records.unrecorded(space.repo, known)]
     done = [plan for plan, status in known.items() if status == "done"]
     if not found and len(done) == 1:
@@ -119,7 +121,7 @@ def _next_from_main(
     space: Workspace, plan: str, terms: Data, hear: Callable[[Next], None]
 ) -> tuple[Next, list[Issue]]:
     """Do the same in a free worktree, or in a new one."""
-    if views.is_recorded(space.store, plan):
+    if standings.is_recorded(space.store, plan):
         _tell_wait(space, plan, terms, hear)
         if not _wait(space, plan, terms["wait_seconds"]):
             return _nothing(space, plan), []
@@ -140,7 +142,7 @@ def _tell_wait(space: Workspace, plan: str, terms: Data, hear: Callable[[Next], 
     """Tell the caller what it waits for, if it has to wait."""
     if not terms["wait_seconds"]:
         return
-    ready, data = views.ready(space.store, plan)["ready_steps"], _nothing(space, plan)
+    ready, data = standings.ready(space.store, plan)["ready_steps"], _nothing(space, plan)
     is_ready = terms["step"] in ready if terms["step"] else bool(ready)
     if data["reason"] == "paused" or (data["reason"] == "no_ready_steps" and not is_ready):
         hear(data)
@@ -150,7 +152,7 @@ def _wait(space: Workspace, plan: str, seconds: float) -> bool:
     """Return whether a step is ready, if needed after waiting for one."""
     deadline = clock.ticks() + seconds
     while True:
-        seen, left = views.ready(space.store, plan), deadline - clock.ticks()
+        seen, left = standings.ready(space.store, plan), deadline - clock.ticks()
         paused = record.require_plan(space.store, plan)["paused_at"] is not None
         if (seen["ready_steps"] and not paused) or left <= 0 or _is_done(seen):
             return bool(seen["ready_steps"]) and not paused
@@ -172,7 +174,7 @@ def _begun(
 ) -> Next:
     """Merge the step's dependencies, start it, and return all about it."""
     sync.bring_agreed_text(space.store, plan, at=space.worktree)
-    merged = _synced(space, plan, anchor, claim)
+    merged = _synced(space, plan, anchor, attempt, claim)
     started = state.start(space.store, plan, anchor, owner=space.owner, attempt=attempt)
     text, found = _agreed_step(space, plan, anchor)
     before = _previous(space, plan, anchor, attempt) if claim is None else claim["previous_attempt"]
@@ -193,7 +195,7 @@ def _begun(
         "merged": merged,
         "previous_attempt": before,
         "reason": None,
-        **_of_plan(space, plan, views.ready(space.store, plan)),
+        **_of_plan(space, plan, standings.ready(space.store, plan)),
         "next": "tugcode done",
     }
 
@@ -209,22 +211,27 @@ def _previous(space: Workspace, plan: str, anchor: str, attempt: int) -> Any:
 
 def _of_plan(space: Workspace, plan: str, seen: Any) -> _OfPlan:
     """Return what is left of a plan, its holders, and what its last command waits for."""
-    return {
+    found: _OfPlan = {
         "total_remaining": len(seen["all_steps"]) - len(seen["completed_steps"]),
         "held_steps": seen["claimed_steps"],
-        "holders": views.holders(space.store, plan),
+        "holders": standings.holders(space.store, plan),
         "parked_steps": seen["parked_steps"],
         "waiting_items": len(reviews.unsettled(space.store, plan)) if _is_done(seen) else 0,
         "merged_commit": record.require_plan(space.store, plan)["merged_commit"],
     }
+    if "unpublished_steps" in seen:
+        found["unpublished_steps"] = seen["unpublished_steps"]
+    return found
 
 
-def _synced(space: Workspace, plan: str, anchor: str, claim: StateClaim | None) -> Any:
+def _synced(
+    space: Workspace, plan: str, anchor: str, attempt: int, claim: StateClaim | None
+) -> Any:
     """Return the merged commits; a step that still waits for commits is not started."""
     row = record.find_step(space.store, plan, anchor)
     if row is None or row["status"] != "claimed" or (claim and claim["missing_commits"] == []):
         return []
-    return sync.sync(space.store, plan, at=space.worktree, by_resolutions=True)["merged"]
+    return sync.sync_claimed(space.store, plan, anchor, attempt, at=space.worktree)
 
 
 def _items(space: Workspace, plan: str, step: Step) -> list[Row]:
@@ -247,27 +254,9 @@ def _agreed_step(space: Workspace, plan: str, anchor: str) -> tuple[str, Step]:
     return parser.section(text, parsed, step), step
 
 
-def anchor_of(space: Workspace, plan: str, word: str) -> str | None:
-    """Return the anchor of a step given by its number: 3, Step 3, step-3."""
-    number = word.strip().removeprefix("#").lower().removeprefix("step").strip(" -")
-    number = number.replace("-", ".")
-    if not number.replace(".", "").isalnum():
-        return None
-    if views.is_recorded(space.store, plan):
-        parsed = parser.parse(revisions.agreed_text(space.store, plan)[0])
-    else:
-        parsed = plans.read(space.repo, plan, cwd=space.repo.root)[1]
-    known = [step.anchor for step in parsed.every_step()]
-    bare = word.strip().removeprefix("#").lower()
-    if bare.startswith("step-") and any(each.startswith("step-") for each in known):
-        # It has the form of an anchor, perhaps of a removed step: never take it as a number.
-        return bare if bare in known else None
-    return next((s.anchor for s in parsed.every_step() if s.number.lower() == number), None)
-
-
 def _nothing(space: Workspace, plan: str) -> Next:
     """Return why there is no step for the caller now."""
-    seen, row = views.ready(space.store, plan), record.require_plan(space.store, plan)
+    seen, row = standings.ready(space.store, plan), record.require_plan(space.store, plan)
     paused = row["paused_at"] is not None
     return {
         "claimed": False,
@@ -301,12 +290,14 @@ def _command_after(space: Workspace, plan: str, seen: Any) -> str:
             return f"tugcode review {name}"
         if of_plan["merged_commit"]:
             return f"tugcode report {name}"
-        merge = f"tugcode merge {name}"
+        merge = merge_command(plan, push=space.settings.is_set("remote.name"))
         return merge if here else f"cd {quoted(space.repo.root)} && {merge}"
     if seen["ready_steps"]:
         return "tugcode next"
     if seen["parked_steps"] and not seen["claimed_steps"]:
         return f"tugcode review {name}"
+    if seen.get("unpublished_steps"):
+        return f"tugcode why {name} {quoted(seen['unpublished_steps'][0]['step_anchor'])}"
     return f"tugcode show {name}"
 
 
@@ -346,7 +337,7 @@ def done(
         "deferred": deferred,
         "checkpoints": checked,
         "commit": data,
-        "next": _command_after(space, plan, views.ready(space.store, plan)),
+        "next": _command_after(space, plan, standings.ready(space.store, plan)),
     }, issues
 
 
@@ -383,6 +374,7 @@ def _held_step(space: Workspace, name: str | None, step: str | None) -> tuple[st
     if step is not None:
         # The record names the holder.
         completion.refuse_lost(space.store, plan, step, owner=space.owner, attempt=None)
+    catch_up.refuse_lost(space, plan)
     needed = f"{space.worktree} holds no step of it"
     status = str(record.require_plan(space.store, plan)["status"])
     raise WrongStatus(plan, None, status=status, needed=needed, hint="tugcode next")

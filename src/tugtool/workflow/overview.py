@@ -14,17 +14,16 @@ from tugtool.errors import (
     Unreadable,
     plan_argument,
 )
-from tugtool.errors.state import move_command
 from tugtool.git import command as git
 from tugtool.plan import catalog
 from tugtool.state import record
 from tugtool.store.owners import on_other_machine
-from tugtool.workflow import plans, records, transcripts
+from tugtool.workflow import needs, plans, records, server_note
 from tugtool.workflow.workspace import plan_copy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
     from tugtool.git import Repository
@@ -179,23 +178,47 @@ def _step(plan: Plan, anchor: str, key: str) -> Step:
     raise NoSuchStep(anchor, plan=key, close=close)
 
 
+def anchor_of(space: Workspace, plan: str, word: str) -> str | None:
+    """Return the anchor of a step given by its number: 3, Step 3, step-3."""
+    number = word.strip().removeprefix("#").lower().removeprefix("step").strip(" -")
+    number = number.replace("-", ".")
+    if not number.replace(".", "").isalnum():
+        return None
+    from tugtool.plan import parser
+    from tugtool.state import revisions, standings
+
+    if standings.is_recorded(space.store, plan):
+        parsed = parser.parse(revisions.agreed_text(space.store, plan)[0])
+    else:
+        parsed = plans.read(space.repo, plan, cwd=space.repo.root)[1]
+    known = [step.anchor for step in parsed.every_step()]
+    bare = word.strip().removeprefix("#").lower()
+    if bare.startswith("step-") and any(each.startswith("step-") for each in known):
+        # It has the form of an anchor, perhaps of a removed step: never take it as a number.
+        return bare if bare in known else None
+    return next((s.anchor for s in parsed.every_step() if s.number.lower() == number), None)
+
+
 def status(space: Workspace, *, archived: bool = False) -> Any:
     """Every plan, its progress, its claims and worktrees, and what waits for a person."""
     repo, store, max_bytes = space.repo, space.store, space.settings.number("plan.max_bytes")
-    none: Data = {"plans": [], "dashes": []}
-    recorded: Data = state.status(store) if store.exists() else none
+    recorded: Data = state.status(store) if store.exists() else {"plans": [], "dashes": []}
     shown = [plan for plan in recorded["plans"] if archived or plan["status"] != "archived"]
     files = records.unrecorded(repo, (plan["plan_path"] for plan in recorded["plans"]))
     texts = catalog.by_text(files)
     rows = [_from_record(_copy(space, plan), plan, texts) for plan in shown]
     for row in rows:
-        transcripts.name_roles(repo, row["plan_path"], row["claims"])
+        _name_roles(repo, row["plan_path"], row["claims"])
     now = {row["renamed_to"] for row in rows}
     rows += [_from_boxes(repo, file, max_bytes) for file in files if file.key not in now]
     _tell_apart(rows)
     trees = _worktrees(repo.root, rows)
-    home = os.path.join(repo.root, ".tugtree", "")
-    lost = [tree for tree in trees if not tree["exists"] and tree["path"].startswith(home)]
+    needs.tell_remote(space, rows)
+    more = [("no_address", each["message"]) for each in records.lacking_address(space)]
+    if space.settings.state_url():
+        from tugtool.system import state_config  # Only for a state that is not a file.
+
+        more.append(("state_url", state_config.without_password(space.settings.state_url())))
     return {
         "root": repo.root,
         "as_of": recorded.get("as_of"),
@@ -205,9 +228,16 @@ def status(space: Workspace, *, archived: bool = False) -> Any:
             for dash in recorded["dashes"]
         ],
         "worktrees": trees,
-        "needs_you": [need for plan in rows for need in (*_needs(plan), *_lost(space, plan, lost))],
+        "needs_you": [need for plan in rows for need in needs.of_plan(space, plan, trees)],
         "archived": len(recorded["plans"]) - len(shown),
+        "server": server_note.running(repo),
+        **dict(more),
     }
+
+
+def status_issues(space: Workspace, data: Data) -> list[Issue]:
+    """Warnings of `status`: no plan is visible, or no state where others may share one."""
+    return [*hidden(space.repo, data["plans"]), *records.lacking_address(space)]
 
 
 def _tell_apart(rows: list[Data]) -> None:
@@ -243,7 +273,7 @@ def _from_boxes(repo: Repository, file: PlanFile, max_bytes: int) -> Data:
     """The row of a plan without a state: its progress is the boxes in its text."""
     plan: Data = {**_names(file.key), "recorded": False, "status": None, "paused_at": None}
     plan |= {"renamed_to": None, "merged_commit": None, "commits": 0, "last_run": None}
-    plan |= {"run_since": None, "paused_by": None, "paused_reason": None}
+    plan |= {"run_since": None, "paused_by": None, "paused_reason": None, "changed_outside": 0}
     steps = dict.fromkeys(("total", "completed", "held", "ready", "blocked", "parked"), 0)
     items = dict.fromkeys(("total", "completed", "deferred"), 0)
     rest: Data = {"steps": steps, "items": items, "claims": [], "parked": [], "audit": None}
@@ -286,49 +316,6 @@ def _worktrees(root: str, rows: list[Data]) -> list[Data]:
     ]
 
 
-def _needs(plan: Data) -> Iterator[Data]:
-    """Everything that a person should look at, with the command for each."""
-    if plan["status"] == "archived":
-        return
-    name = plan_argument(plan["plan_path"])
-    # The file of a done plan may be deleted; a changed one may mean more work.
-    shown = {"active": ("changed", "gone", "unreadable"), "done": ("changed",)}
-    if plan["renamed_to"]:
-        yield _need(plan, "file_renamed", 1, move_command(plan["plan_path"], plan["renamed_to"]))
-    run, live = plan["last_run"], any(not claim["stale"] for claim in plan["claims"])
-    died = run and run["status"] == "died" and not live and not plan["run_since"]
-    for what, count, command in (
-        ("run_died", int(bool(died and plan["status"] == "active")), "implement"),
-        ("deferred", plan["items"]["deferred"], "review"),
-        ("parked", plan["steps"]["parked"], "review"),
-        ("question", sum(bool(claim["question"]) for claim in plan["claims"]), "review"),
-        ("audit", int(bool(plan["audit"])), "review"),
-        ("paused", int(bool(plan["paused_at"])), "resume"),
-        (f"file_{plan['file']}", int(plan["file"] in shown.get(plan["status"], ())), "diff"),
-    ):
-        if count:
-            yield _need(plan, what, count, f"tugcode {command} {name}")
-    waits = plan["audit"] or plan["items"]["deferred"] or plan["file"] == "changed"
-    if plan["status"] == "done" and plan["commits"] and not (plan["merged_commit"] or waits):
-        yield _need(plan, "unmerged", 1, f"tugcode merge {name}")
-
-
-def _lost(space: Workspace, plan: Data, lost: list[Data]) -> Iterator[Data]:
-    """Deleted or moved worktrees that still hold steps of the plan."""
-    for tree in lost:
-        held = [each for each in tree["holds"] if each["plan_path"] == plan["plan_path"]]
-        live = [each for each in held if not each["stale"]]
-        if live:
-            from tugtool.workflow import worktree  # Only if one is missing.
-
-            what, command = worktree.found_again(space.repo, space.store, tree["path"])
-            yield _need(plan, what, len(live), command)
-
-
-def _need(plan: Data, what: str, count: int, command: str) -> Data:
-    return {"plan_path": plan["plan_path"], "what": what, "count": count, "command": command}
-
-
 class Snapshot:
     """Plans at one moment, with the hashes of plan files that differ from the agreed text."""
 
@@ -347,6 +334,8 @@ class Snapshot:
 
     def issues(self) -> list[Issue]:
         """A warning for each plan whose file differs from the agreed text."""
+        from tugtool.workflow.sentences import drift
+
         return [
             {
                 "code": "W102",
@@ -384,7 +373,8 @@ class Viewer:
         seen = Snapshot(data, {})
         for plan in seen.plans:
             _mark_stale(plan)
-            transcripts.name_roles(self.space.repo, plan["plan_path"], plan["steps"])
+            needs.settle_merge(self.space, plan)
+            _name_roles(self.space.repo, plan["plan_path"], plan["steps"])
             found = self._hash(plan["plan_path"])
             if found != plan["plan_hash"]:
                 seen.changed[plan["plan_path"]] = found
@@ -400,20 +390,19 @@ class Viewer:
         return found
 
 
-def drift(agreed: str, now: str | None) -> list[str]:
-    """The sentences about a plan file that differs from the agreed text."""
-    return [
-        f"Plan file has {'been modified' if now else 'gone'} since state was initialized.",
-        f"State tracks execution of the original plan (hash: {agreed}).",
-        f"Current file hash: {now or 'none, it cannot be read'}",
-    ]
-
-
 def _hash_now(space: Workspace, plan: str) -> str | None:
     try:
         return space.copy(plan).now()
     except Unreadable:
         return None
+
+
+def _name_roles(repo: Repository, plan: str, steps: list[Any]) -> None:
+    """Add the running role to each held step of which the record does not know it."""
+    if any(each["claimed_by"] and not each["role"] for each in steps):
+        from tugtool.workflow import transcripts  # Most steps are not held.
+
+        transcripts.name_roles(repo, plan, steps)
 
 
 def _mark_stale(plan: StateShowPlan) -> None:
@@ -441,8 +430,9 @@ def _mark_stale(plan: StateShowPlan) -> None:
 
 def why(space: Workspace, plan: str, anchor: str) -> StateWhy:
     """Explain the situation of a step, and name the commands that free it."""
-    found = _hash_now(space, plan)
-    drifted = found != record.require_plan(space.store, plan)["plan_hash"]
+    drifted = _hash_now(space, plan) != record.require_plan(space.store, plan)["plan_hash"]
     most = space.settings.number("state.max_attempts")
     how = {"owner": space.owner, "max_attempts": most, "drift": drifted}
+    from tugtool.workflow import transcripts
+
     return transcripts.name_in_why(space.repo, state.why(space.store, plan, anchor, **how))

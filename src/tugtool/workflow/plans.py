@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 
 from tugtool.errors import (
-    GitFailed,
     NotInitialised,
     OutsideRepository,
     PlanInvalid,
+    PlanNotFound,
     TugError,
     Unreadable,
-    listing,
     plan_argument,
     quoted,
 )
@@ -20,7 +18,6 @@ from tugtool.errors.git import PlanUncommitted
 from tugtool.git import command as git
 from tugtool.git import refs, status
 from tugtool.plan import catalog
-from tugtool.state import worktrees
 from tugtool.system import config, crash, files
 from tugtool.workflow.worktree import branches
 
@@ -59,7 +56,14 @@ class LoadedPlan:
 
 def load(space: Workspace, name: str, *, max_bytes: int | None = None) -> LoadedPlan:
     """Return the plan that a name means; refuse an invalid one."""
-    file = catalog.resolve(space.repo, name, cwd=space.cwd)
+    try:
+        file = catalog.resolve(space.repo, name, cwd=space.cwd)
+    except PlanNotFound as error:
+        known = space.recorded(name) if space.settings.state_url() else None
+        if known is not None:
+            said = "is not here, and its state is: this clone may be old"
+            error.message, error.hint = f"the file of {plan_argument(known)} {said}", "git pull"
+        raise
     most = max_bytes or space.settings.number("plan.max_bytes")
     data = files.read(file.path, max_bytes=most, raise_with="--max-bytes N")
     loaded = LoadedPlan(file, data, level=space.settings.word("plan.validation_level"))
@@ -166,24 +170,6 @@ def new(repo: Repository, slug: str, *, title: str | None, today: str) -> PlanNe
     return {"plan_path": file.key, "file": file.path, "slug": file.slug, "next": command}
 
 
-def earlier_branches(space: Workspace, plan: str, *, but: str | None = None) -> list[Issue]:
-    """Warn if a newly recorded plan has branches: steps may be done on them."""
-    from tugtool.workflow.worktree import branches
-
-    try:
-        found = branches.named_after(space.repo, plan)
-        # Read after them: leave out what other workers make now, and another plan of this name.
-        known = worktrees.known_branches(space.store) | {but}
-        found = [name for name in found if name not in known]
-    except GitFailed:
-        # Other processes make and remove branches, so an error of git here is not a problem.
-        return []
-    hint = f"tugcode reconcile {plan_argument(plan)} --dry-run"
-    message = f"{plan} has branches of an earlier run: {listing(found)}; what they prove: {hint}"
-    issue: Issue = {"code": "W106", "severity": "warning", "message": message, "hint": hint}
-    return [issue] if found else []
-
-
 def issue_of(diagnostic: Diagnostic, file: str, level: str) -> Issue:
     """Return one diagnostic as an entry of `issues`."""
     from tugtool.plan import rules
@@ -221,9 +207,8 @@ def set_up(
 
     With `claude` the rules for Claude Code are one of them.
     """
-    # A person's file comes first: if it is unusable, nothing is made.
     added: InitClaude | None = None
-    if claude:
+    if claude:  # A person's file comes first: if it is unusable, nothing is made.
         from tugtool.agents import plugin
 
         added = plugin.add_rules(repo.root, check=check)
@@ -243,6 +228,7 @@ def set_up(
         "created": missing,
         "kept": [name for name in report if name not in missing],
         "claude": added,
+        "mcp": None,
         "next": "tugcode plan new SLUG",
     }
     return data, list(report)
@@ -284,8 +270,7 @@ def _parts(repo: Repository) -> Iterator[tuple[str, Callable[[], bool], Callable
         (".gitattributes", ATTRIBUTES.encode),
         (catalog.SKELETON, catalog.built_in),
     ):
-        path = os.path.join(directory, name)
-        yield f".tugtool/{name}", partial(os.path.lexists, path), partial(_create, path, content)
+        yield f".tugtool/{name}", *_creation(os.path.join(directory, name), content)
     exclude, rules = (
         os.path.join(repo.common_dir, "info", name) for name in ("exclude", "attributes")
     )
@@ -293,8 +278,10 @@ def _parts(repo: Repository) -> Iterator[tuple[str, Callable[[], bool], Callable
     yield "git's info/attributes", lambda: _has_rule(rules), lambda: _rule(rules)
 
 
-def _create(path: str, content: Callable[[], bytes]) -> None:
-    files.create(path, content())
+def _creation(
+    path: str, content: Callable[[], bytes]
+) -> tuple[Callable[[], bool], Callable[[], object]]:
+    return lambda: os.path.lexists(path), lambda: files.create(path, content())
 
 
 def _unlisted(exclude: str) -> list[str]:

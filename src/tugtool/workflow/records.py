@@ -26,22 +26,21 @@ from tugtool.errors.state import (
 )
 from tugtool.git import command as git
 from tugtool.plan import catalog
-from tugtool.state import record, revisions, upkeep, views
+from tugtool.state import record, standings
 from tugtool.store import file_store
-from tugtool.system import files
+from tugtool.system import config, files
 from tugtool.system.text import many
-from tugtool.workflow import plans, transcripts
+from tugtool.workflow import plans
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any, BinaryIO
+    from typing import Any
 
     from tugtool.git import Repository
     from tugtool.plan.catalog import PlanFile
     from tugtool.schemas import (
         Issue,
-        StateImport,
         StateMove,
         StatePrune,
         StateRestore,
@@ -76,16 +75,32 @@ class RecordedPlan:
             self.issues.append(_forgotten_warning(loss["lost_steps"]))
 
 
-def init(space: Workspace, name: str, *, max_bytes: int | None = None) -> RecordedPlan:
-    """Record a plan; do nothing if it is recorded already."""
+def init(
+    space: Workspace, name: str, *, max_bytes: int | None = None, own: bool = True
+) -> RecordedPlan:
+    """Record a plan; do nothing if it is recorded already.
+
+    `own`: this user asks for it, so its commands count as seen where the repository is trusted.
+    """
+    from tugtool.workflow.worktree import branches
+
     plan = plans.load(space, name, max_bytes=max_bytes)
     done = RecordedPlan(plan.issues)
     losses = _init(space, plan, _new(space, plan), done)
     if not done.data["already_initialized"]:
-        plan.issues += plans.earlier_branches(space, plan.file.key)
+        plan.issues += branches.earlier_branches(space, plan.file.key)
     for loss in losses:
         done.add_loss(loss)
+    if own and not done.data["drift"]:
+        _see(space, plan)
     return done
+
+
+def _see(space: Workspace, plan: LoadedPlan) -> None:
+    from tugtool.plan import checkpoints
+    from tugtool.workflow import trust  # Not for every command that reads the record.
+
+    trust.see(space.repo.root, plan.file.key, checkpoints.commands_of(plan.parsed))
 
 
 def _init(space: Workspace, plan: LoadedPlan, new: Data, done: RecordedPlan) -> list[Data]:
@@ -112,8 +127,9 @@ def revise(
     *,
     dry_run: bool = False,
     max_bytes: int | None = None,
+    own: bool = True,
 ) -> RecordedPlan:
-    """Take the text of a plan file as the agreed text, or only show the effect."""
+    """Take the text of a plan file as the agreed text, or only show the effect; see `init`."""
     plan = plans.load(space, name, max_bytes=max_bytes)
     new = _new(space, plan)
     done = RecordedPlan(plan.issues)
@@ -124,6 +140,8 @@ def revise(
         how: Data = {"allowed": allowed, "dry_run": dry_run, "actor": space.owner}
         done.data = state.revise(space.store, plan.file.key, plan.parsed, **new, **how)
         done.data["restored_from_backup"] = restored
+    if own and not dry_run:
+        _see(space, plan)
     return done
 
 
@@ -152,6 +170,8 @@ def diff(space: Workspace, plan: str, *, max_bytes: int | None = None) -> tuple[
 def move(space: Workspace, name: str, to: str) -> StateMove:
     """Give the record of a plan the new name of its file."""
     old = space.recorded(name) or space.plan(name)
+    from tugtool.workflow import transcripts
+
     file = catalog.resolve(space.repo, to, cwd=space.cwd)
     row = record.require_plan(space.store, old)
     if old != file.key and os.path.lexists(os.path.join(space.repo.root, old)):
@@ -180,6 +200,8 @@ def refuse_drift(repo: Repository, store: Store, order: WorktreeRequest) -> None
     refuse_renamed(repo, store, order.plan)
     row = record.find_plan(store, order.file.key) if store.exists() else None
     if row is not None and row["plan_hash"] != order.hash:
+        from tugtool.state import revisions
+
         key, agreed = order.file.key, row["plan_hash"]
         earlier = revisions.is_earlier(store, key, order.hash)
         facts = {"agreed": agreed, "found": order.hash, "earlier": earlier}
@@ -189,7 +211,7 @@ def refuse_drift(repo: Repository, store: Store, order: WorktreeRequest) -> None
 def refuse_renamed(repo: Repository, store: Store, plan: LoadedPlan) -> None:
     """Raise E094 if the text is recorded under another name that has no file any more."""
     try:
-        known = views.with_text(store, plan.hash) if store.exists() else []
+        known = standings.with_text(store, plan.hash) if store.exists() else []
     except DatabaseError:
         # The database is half made or broken; the command that writes repairs or reports it.
         return
@@ -227,38 +249,10 @@ def unrecorded(repo: Repository, recorded: Iterable[str]) -> list[PlanFile]:
     return [file for file in catalog.plans(repo) if file.key not in known]
 
 
-def import_(space: Workspace, source: BinaryIO, *, name: str) -> tuple[StateImport, list[Issue]]:
-    """Import an export; warn of steps that are held. `name` is the source's name in messages."""
-    # Copy first: the file may change between the check and the import.
-    with files.spooled(source, space.copies, name=name) as copy:
-        plans.ignore_state(space.repo)
-        data = state.import_(space.store, copy, name=name)
-    what = "These steps are held in the state that the export is from, and in this one"
-    end = "A worker that goes on there is not seen here, and its step is free here after that"
-    return data, _held(space, data["plans"], what, end, "tugcode status")
-
-
-def held_in_export(space: Workspace, plan: str | None) -> list[Issue]:
-    """Warn of steps that are held while they are exported."""
-    what, end = "These steps are held", "What their workers do from now on is not in the export"
-    hint = f"tugcode pause {plan_argument(plan) if plan else 'PLAN'}"
-    return _held(space, None if plan is None else [plan], what, end, hint)
-
-
-def _held(space: Workspace, keys: list[str] | None, what: str, end: str, hint: str) -> list[Issue]:
-    named = [
-        f"{row['anchor']} of {plan} by {row['claimed_by']} until {row['lease_expires_at']}"
-        for plan, row in upkeep.live_claims(space.store, keys)
-    ]
-    if not named:
-        return []
-    message = f"{what}: {listing(named)}. {end}"
-    return [{"code": "W107", "severity": "warning", "message": message, "hint": hint}]
-
-
 def prune(space: Workspace, *, done: bool = False, dry_run: bool = False) -> StatePrune:
     """Remove the records of plans without a file; with `done` also finished ones."""
     from tugtool.git import worktrees
+    from tugtool.workflow import transcripts
 
     if not space.store.exists():
         return {"pruned": [], "kept": [], "exported_to": None, "dry_run": dry_run}
@@ -268,13 +262,7 @@ def prune(space: Workspace, *, done: bool = False, dry_run: bool = False) -> Sta
         moved = {key: f"its file is {new} now: {move_command(key, new)}" for key, new in now}
         return {**worktrees.where(space.repo, keys), **moved}
 
-    data = state.prune(
-        space.store,
-        where=where,
-        directory=space.copies,
-        done=done,
-        dry_run=dry_run,
-    )
+    data = state.prune(space.store, where=where, directory=space.copies, done=done, dry_run=dry_run)
     if not dry_run:
         transcripts.drop_unrecorded(space.repo, space.store)
     return data
@@ -361,6 +349,15 @@ def reconcile_command(plan: str) -> str:
     return f"tugcode reconcile {plan_argument(plan)} --dry-run"
 
 
+def lacking_address(space: Workspace) -> list[Issue]:
+    """Warn if no state is here, and other clones may share one whose address is not known."""
+    if space.settings.file is None or space.store.exists():
+        return []
+    from tugtool.workflow import shared_record
+
+    return shared_record.lacking_address(space.repo, space.settings)
+
+
 def heed_sharing(sharing: str) -> None:
     """Make this process create files with the modes of git's `core.sharedRepository`."""
     os.umask(_shared_umask(sharing, os.umask(0o077)))
@@ -379,13 +376,21 @@ def _shared_umask(sharing: str, usual: int) -> int:
 
 
 def refuse_link(repo: Repository, link: str) -> None:
-    """Refuse a link in place of the state, unless a person linked the database.
+    """Refuse a link in place of the state, unless a person linked the database; also a FIFO.
 
     A link from git is in the index, so a link that is not there is a person's own.
     """
     name = os.path.relpath(link, repo.root)
     if name == catalog.DIRECTORY:
         raise OutsideRepository(link, root=repo.root, hint=f"ls -l {quoted(link)}")
+    if not os.path.islink(link):
+        raise DatabaseUnavailable(link, reason="is not a regular file", hint=f"ls -l {name}")
     if git.run("--literal-pathspecs", "ls-files", "--", name, cwd=repo.root):
         reason = f"is a link to {os.path.realpath(link)}, and git tracks it: it is not followed"
         raise DatabaseUnavailable(link, reason=reason, hint=f"git rm -- {name}")
+    from tugtool.workflow import trust
+
+    # In a repository from an archive, a stranger may have made it.
+    if not trust.is_trusted(repo.root, config.load(repo.root)):
+        reason = f"is a link to {os.path.realpath(link)}, which is followed only if you trust this"
+        raise DatabaseUnavailable(link, reason=f"{reason} repository", hint="tugcode trust")

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 
-from tugtool.errors import plan_argument, quoted
+from tugtool.errors import merge_command, plan_argument, quoted
 from tugtool.plan import catalog, parser
-from tugtool.state import proofs, record, reviews, views
-from tugtool.workflow import review
+from tugtool.state import proofs, record, reviews, standings, views
+from tugtool.store.owners import machine_of
+from tugtool.workflow import needs, review
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +47,9 @@ _OF_COMMAND = ("command", "exit_status", "timed_out", "duration_seconds")
 def gather(space: Workspace, plan: str) -> Report:
     """Read and compose the report of a plan."""
     verify = bool(space.settings.value("implement.verify"))
-    return compose(views.everything(space.store, plan), verify=verify)
+    found = views.everything(space.store, plan)
+    needs.settle_merge(space, found["show"])
+    return compose(found, verify=verify, push=space.settings.is_set("remote.name"))
 
 
 def latest_done(space: Workspace) -> str | None:
@@ -60,16 +63,16 @@ def latest_done(space: Workspace) -> str | None:
     return max(changed, key=lambda plan: changed[plan], default=None)
 
 
-def compose(found: Mapping[str, Any], *, verify: bool = True) -> Report:
-    """The report from the recorded data; `verify` is the setting `implement.verify`."""
-    data: Report = _Story(found, verify=verify).report()
+def compose(found: Mapping[str, Any], *, verify: bool = True, push: bool = False) -> Report:
+    """The report from the recorded data; `verify`: `implement.verify`; `push`: with a remote."""
+    data: Report = _Story(found, verify=verify, push=push).report()
     return data
 
 
 class _Story:
     """The recorded data of a plan, and the parts of its report."""
 
-    def __init__(self, found: Mapping[str, Any], *, verify: bool) -> None:
+    def __init__(self, found: Mapping[str, Any], *, verify: bool, push: bool) -> None:
         self.plan: Data = found["show"]
         self.stats: Data = found["stats"]
         self.events: list[Data] = found["events"]
@@ -77,7 +80,7 @@ class _Story:
         self.text: str = found["text"]
         self.figures = {each["anchor"]: each for each in self.stats["steps"]}
         self.texts = {_key(item): item["text"] for item in self.plan["checklist_items"]}
-        self.verify = verify
+        self.verify, self.push = verify, push
         self.name = plan_argument(self.plan["plan_path"])
         #: Step or substep -> the step it is a substep of, or itself.
         self.tops = {e["anchor"]: top for top in self.plan["steps"] for e in _family(top)}
@@ -98,7 +101,7 @@ class _Story:
             "completed_at": self.stats["completed_at"],
             "summary": {
                 "steps": len(steps),
-                "steps_by_standing": _tally(_STEP_STANDINGS, (s["standing"] for s in steps)),
+                "steps_by_standing": _tally(standings.STANDINGS, (s["standing"] for s in steps)),
                 "checkpoints": len(checkpoints),
                 "checkpoints_by_standing": _tally(STANDINGS, (c["standing"] for c in checkpoints)),
                 "waits": len(waits),
@@ -129,24 +132,13 @@ class _Story:
             "step_anchor": row["anchor"],
             "anchor": row["anchor"],
             **_only(row, _OF_STEP),
-            "standing": self._standing(row, figures),
+            "standing": row["standing"],
             "forced": row["complete_reason"],
             **_only(figures, _OF_FIGURES),
             "rounds": len(rounds),
             "waiting_for": row["waiting_for"],
             "substeps": len(row["substeps"]),
         }
-
-    def _standing(self, row: Data, figures: Data) -> str:
-        if row["status"] == "completed":
-            return "deferred" if figures["deferred"] else "completed"
-        if any(each["step_anchor"] == row["anchor"] for each in self.review["questions"]):
-            return "question"
-        if any(each["step_anchor"] == row["anchor"] for each in self.review["parked_steps"]):
-            return "parked"
-        if row["claimed_by"] is not None:
-            return "stale" if row["lease_expired"] or row["holder_gone"] else "at_work"
-        return "blocked" if row["waiting_for"] else "ready"
 
     def _checkpoint_items(self) -> Iterator[Data]:
         return (each for each in self.plan["checklist_items"] if each["kind"] == "checkpoint")
@@ -248,6 +240,7 @@ class _Story:
         name = self.name
         if self.plan["status"] == "archived":
             return
+        yield from self._outside()
         for what in ("deferred", "unproven"):
             for item in self.review[f"{what}_items"]:
                 anchor, kind, ordinal = _key(item)
@@ -266,19 +259,43 @@ class _Story:
             yield _wait("audit", None, None, audit["summary"], f"tugcode implement {name}")
         if self.plan["paused_at"]:
             yield _wait("paused", None, None, None, f"tugcode resume {name}")
+        yield from self._unpublished()
+
+    def _unpublished(self) -> Iterator[Any]:
+        """Commits that are on one machine alone, as far as other steps wait for them."""
+        steps = self.plan["steps"]
+        needed = {each for step in steps for each in step.get("waiting_for_publish", ())}
+        for step in (step for step in steps if step["anchor"] in needed):
+            reason = f"its commit is on {machine_of(step['completed_by'])} alone"
+            reason += f": {step['unpublished']}; there: tugcode worktree publish"
+            command = f"tugcode why {self.name} {quoted(step['anchor'])}"
+            yield _wait("unpublished", step["anchor"], step["title"], reason, command)
+
+    def _outside(self) -> Iterator[Any]:
+        """Changes outside of the worktrees while agents ran, until the plan is merged."""
+        merges = [at for at, each in enumerate(self.events) if each["kind"] == "merge"]
+        since = merges[-1] if merges else 0
+        for each in self.events[since:] if self.plan["merged_commit"] is None else ():
+            if each["kind"] == "run" and each["detail"]["event"] == "changed_outside":
+                reason, command = each["detail"]["reason"], f"tugcode log {self.name}"
+                yield _wait("changed_outside", None, None, reason, command)
 
     def _next(self, waits: list[Any], steps: list[Data]) -> str | None:
         run = self._last_run()
         if run and run["status"] == "died" and not self.plan["run_since"]:
             # It goes on without a decision; `review` comes after it.
             return f"tugcode implement {self.name}"
-        if waits:
-            only_paused = all(each["what"] == "paused" for each in waits)
-            return f"tugcode {'resume' if only_paused else 'review'} {self.name}"
-        if self.plan["status"] == "archived" or self.plan["merged_commit"]:
+        kinds = {each["what"] for each in waits} - {"changed_outside"}
+        if kinds == {"unpublished"}:
+            return next(str(each["command"]) for each in waits if each["what"] in kinds)
+        if kinds:
+            return f"tugcode {'resume' if kinds == {'paused'} else 'review'} {self.name}"
+        if self.plan["status"] == "archived":
+            return None
+        if self.plan["merged_commit"] and "unpushed_merge" not in self.plan:
             return None
         if self.plan["status"] == "done":
-            return f"tugcode merge {self.name}"
+            return merge_command(self.plan["plan_path"], push=self.push)
         if any(each["standing"] == "at_work" for each in steps):
             return f"tugcode show {self.name} --watch"
         return f"tugcode implement {self.name}"
@@ -290,6 +307,8 @@ class _Story:
         last: Data = merges[-1] if merges else {"at": None, "actor": None, "detail": {}}
         unproven = last["detail"].get("unproven") or {}
         facts = {"commit": self.plan["merged_commit"], "at": last["at"]}
+        if "unpushed_merge" in self.plan:
+            facts["unpushed_by"] = self.plan["unpushed_merge"]["by"]
         return {**facts, "unproven": len(unproven.get("items", ())), "by": unproven.get("by")}
 
     def _last_run(self) -> Any:
@@ -303,9 +322,6 @@ class _Story:
         return {"at": run["ended_at"], **_only(run, "status reason")}
 
 
-_STEP_STANDINGS = (
-    *("completed", "deferred", "at_work", "stale", "question", "parked", "ready", "blocked"),
-)
 #: Incidents whose reason is told only once for each attempt.
 _REPEATED = ("parked", "failed", "escalation")
 _PLAINLY_WRONG = (

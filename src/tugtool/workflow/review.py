@@ -6,6 +6,7 @@ from tugtool import state
 from tugtool.errors import plan_argument, quoted
 from tugtool.errors.state import InvalidEntry
 from tugtool.state import attempts, releases, reviews, views
+from tugtool.store import owners
 from tugtool.workflow import transcripts
 
 TYPE_CHECKING = False
@@ -101,6 +102,12 @@ def _add_changes(space: Workspace, data: Any) -> None:
         change = found.get(each["commit"]) if each["commit"] else None
         each["commit_title"] = change and change.title
         each["diffstat"] = change and _diffstat(change)
+
+
+def where_commit(item: Mapping[str, Any]) -> str:
+    """Say where the commit of an item is, if it is not in this clone."""
+    machine = owners.machine_of(item.get("deferred_by") or "")
+    return f"is on {machine}, not in this clone" if machine else "is not in this clone"
 
 
 def _diffstat(change: CommitChange) -> StateReviewDeferredItemDiffstat:
@@ -257,20 +264,35 @@ _MOST_DIFF, _MOST_DIFF_LINES = 400_000, 5_000
 def recorded_change(space: Workspace, hash: str) -> dict[str, object]:
     """Return the diff of a commit that the record names; refuse any other commit."""
     from tugtool.git import command as git
-    from tugtool.git import history
-    from tugtool.workflow.salvage import saved
+    from tugtool.git import history, refs
 
-    plans = state.show(space.store, archived=True)["plans"] if space.store.exists() else []
-    known = {step["commit_hash"] for plan in plans for step in plan["steps"]}
-    known |= {each["commit"] for each in saved.list_salvages(space.repo, None)["salvages"]}
-    if not hash or hash not in known:
-        raise InvalidEntry(f'the record names no commit "{hash[:64]}"')
-    whole = git.run(
+    if not hash or hash not in _recorded(space):
+        raise InvalidEntry(f'the record names no commit "{hash[:64]}"', hint="tugcode log")
+    whole = git.attempt(
         *("show", "--no-ext-diff", "--no-textconv", "--no-color", "--format=", "--first-parent"),
         *("-m", "--patch", hash, "--"),
         cwd=space.repo.root,
+        most_bytes=_MOST_DIFF,
+        though_killed=True,
     )
-    lines = whole[:_MOST_DIFF].split("\n")
+    if whole.status > 0 and hash in refs.unknown(space.repo.root, [hash]):
+        problem = f"commit {hash[:10]} is not in this clone: the machine that made it has it"
+        raise InvalidEntry(problem, hint="git fetch --all")
+    if whole.status > 0:
+        whole.require(("show", hash))
+    lines = whole.out[:_MOST_DIFF].split("\n")
     shown = "\n".join(lines[:_MOST_DIFF_LINES])
     title = history.changes(space.repo.root, [hash])[hash].title
-    return {"hash": hash, "title": title, "diff": shown, "cut": shown != whole}
+    return {"hash": hash, "title": title, "diff": shown, "cut": shown != whole.out}
+
+
+def _recorded(space: Workspace) -> set[object]:
+    """The commits of steps, evidence, merges and saved work."""
+    from tugtool.workflow.salvage import saved
+
+    plans = state.show(space.store, archived=True)["plans"] if space.store.exists() else []
+    known: set[object] = {plan["merged_commit"] for plan in plans}
+    known |= {step["commit_hash"] for plan in plans for step in plan["steps"]}
+    found = (item["evidence"] for plan in plans for item in plan["checklist_items"])
+    known |= {evidence["commit"] for evidence in found if evidence}
+    return known | {each["commit"] for each in saved.list_salvages(space.repo, None)["salvages"]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tugtool.errors import listing
+from tugtool.errors import listing, plan_argument
 from tugtool.system.files import short_name
 from tugtool.system.text import many
 
@@ -113,7 +113,7 @@ def _release(event: Event, root: str) -> str:
     verb = "stopped and released" if "interrupted" in detail else verb
     if failed and parked and failed in parked:
         return f"failed and parked{by(event, root)}{_because(parked)}"
-    why = _because(failed)
+    why = _because(failed or detail.get("reason"))
     return f"{verb}{by(event, root)}{why}" + (f" and parked{_because(parked)}" if parked else "")
 
 
@@ -185,6 +185,39 @@ def _reconcile(event: Event, root: str) -> str:
     return f"completed{by}, as git shows{_commit(detail)}"
 
 
+def unpublished(data: Mapping[str, Any]) -> list[str]:
+    """Sentences about steps that other machines have completed and not pushed."""
+    return [
+        f"the commit of {each['step_anchor']} is on {each['worktree'].partition(':')[0]} alone; "
+        "there: tugcode worktree publish"
+        for each in data.get("unpublished_steps", ())
+    ]
+
+
+def of_push(data: Mapping[str, Any]) -> list[str]:
+    """The line of `merge` about the remote: it has the merge, or does not."""
+    base = data["base_branch"]
+    if data.get("pushed"):
+        has = f"the remote has {base} already"
+        return [has if data.get("pushed_before") else f"pushed {base}"]
+    if "unpushed_to" not in data:
+        return []
+    then = f"tugcode merge {plan_argument(data['plan_path'])} --push"
+    return [f"{data['unpushed_to']} does not have it; next: {then}"]
+
+
+def unpushed(merge: Mapping[str, Any]) -> str:
+    """A merge that is on one machine alone, which is named unless it is this one."""
+    from tugtool.store.owners import machine_of  # Only where commits travel by a remote.
+
+    machine = machine_of(merge["by"] or "")
+    return f"merged {f'on {machine}' if machine else 'here'}, not pushed"
+
+
+def _published(event: Event) -> str:
+    return "published" if event["step_anchor"] else f"pushed {event['detail']['branch']}"
+
+
 def _merge(event: Event, root: str) -> str:
     detail = event["detail"]
     squashed = " and squashed" if detail["squashed"] else ""
@@ -197,6 +230,7 @@ def _run(event: Event, root: str) -> str:
         "started": "a run began",
         "cooling_down": "the agents failed alike, and the run waits",
         "cooled_down": "the agents answer again, and the run goes on",
+        "changed_outside": "something outside of the worktrees was changed",
     }
     ended = f"the run ended: {str(detail.get('status')).replace('_', ' ')}"
     return f"{said.get(detail['event'], ended)}{_because(detail.get('reason'))}"
@@ -245,6 +279,7 @@ WORDS: dict[str, Callable[[Event, str], str]] = {
     "salvage_prune": lambda e, root: (
         f"saved work dropped{by(e, root)}: {e['detail']['salvage_ref']}"
     ),
+    "publish": lambda e, root: f"{_published(e)}{by(e, root)}{_commit(e['detail'])}",
     "worktree_create": _worktree("worktree made"),
     "worktree_reserve": _worktree("worktree handed out again"),
     "worktree_remove": _worktree("worktree removed"),
@@ -290,6 +325,7 @@ _INCIDENTS = {
     "escalation": "put to a person",
     "revised": "the reviewer wanted changes",
     "cooling_down": "the agents failed alike, and the run waited",
+    "changed_outside": "something outside of the worktrees was changed",
     "cooled_down": "the agents answered again, and the run went on",
     "reset": "{who} took the step back, to be done again",
     "unpark": "{who} let it be tried again",
@@ -300,3 +336,12 @@ _INCIDENTS = {
     "review_rejected": "{who} rejected it",
     "salvage_prune": "{who} dropped its saved work",
 }
+
+
+def drift(agreed: str, now: str | None) -> list[str]:
+    """The sentences about a plan file that differs from the agreed text."""
+    return [
+        f"Plan file has {'been modified' if now else 'gone'} since state was initialized.",
+        f"State tracks execution of the original plan (hash: {agreed}).",
+        f"Current file hash: {now or 'none, it cannot be read'}",
+    ]

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 from tugtool.errors import plan_argument, quoted
 from tugtool.plan import catalog
@@ -17,7 +16,7 @@ from tugtool.workflow.worktree import branches
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any
+    from typing import Any, BinaryIO
 
     from tugtool.git import Repository
     from tugtool.schemas import StateLogEvent, StateReview, StateWhy, TranscriptTranscript
@@ -40,14 +39,16 @@ _HEAD_BYTES = 1024
 _SEEN_BYTES = 256
 
 
-class AgentCall(NamedTuple):
+class AgentCall:
     """A call of an agent, from the name of its transcript."""
 
-    path: str
-    anchor: str | None
-    attempt: int | None
-    number: int
-    role: str
+    __slots__ = ("anchor", "attempt", "number", "path", "role")
+
+    def __init__(
+        self, path: str, anchor: str | None, attempt: int | None, number: int, role: str
+    ) -> None:
+        self.path, self.anchor, self.attempt = path, anchor, attempt
+        self.number, self.role = number, role
 
 
 def directory(repo: Repository, plan: str) -> str:
@@ -84,10 +85,8 @@ def _call(place: str, anchor: str | None, name: str) -> AgentCall | None:
     number, _, role = rest.partition("-")
     if not (attempt.isdecimal() and number.isdecimal() and role.endswith(_ENDING)):
         return None
-    which = None if anchor is None else int(attempt)
-    return AgentCall(
-        os.path.join(place, name), anchor, which, int(number), role.removesuffix(_ENDING)
-    )
+    which, path = None if anchor is None else int(attempt), os.path.join(place, name)
+    return AgentCall(path, anchor, which, int(number), role.removesuffix(_ENDING))
 
 
 def paths(repo: Repository, plan: str, anchor: str, attempt: int | None) -> list[str]:
@@ -99,13 +98,19 @@ def begin(
     repo: Repository, plan: str, anchor: str | None, attempt: int | None, role: str, *, most: int
 ) -> Recording:
     """Begin a transcript for the next call."""
-    place = os.path.join(directory(repo, plan), anchor or WHOLE_PLAN)
-    for each in (_home(repo), os.path.dirname(place), place):
-        _make_private(each)
     before = calls(repo, plan, anchor, attempt=attempt or 0)
     number = before[-1].number + 1 if before else 1
-    path = os.path.join(place, f"{attempt or 0:03}-{number:03}-{role}{_ENDING}")
-    return Recording(path, most)
+    return Recording(made_path(repo, plan, anchor, attempt, role, number), most)
+
+
+def made_path(
+    repo: Repository, plan: str, anchor: str | None, attempt: int | None, role: str, number: int
+) -> str:
+    """Return the path of a transcript; its directories are made."""
+    home = directory(repo, plan)
+    for place in (_home(repo), home, os.path.join(home, anchor or WHOLE_PLAN)):
+        _make_private(place)
+    return os.path.join(place, f"{attempt or 0:03}-{number:03}-{role}{_ENDING}")
 
 
 def _make_private(path: str) -> None:
@@ -306,11 +311,16 @@ def at_work(repo: Repository, plan: str, anchor: str, attempt: int) -> tuple[str
     try:
         with open(found[-1].path, "rb") as file:
             head = file.readline(_HEAD_BYTES).decode(errors="replace").strip()
-            file.seek(max(os.fstat(file.fileno()).st_size - _PIECE_BYTES, 0))
-            ended = END in file.read()
+            ended = has_ended(file)
     except (IndexError, OSError):
         return None
     return None if ended else (found[-1].role, head.rpartition(", ")[2])
+
+
+def has_ended(file: BinaryIO) -> bool:
+    """True if the call whose transcript this is has ended."""
+    file.seek(max(os.fstat(file.fileno()).st_size - _PIECE_BYTES, 0))
+    return END in file.read()
 
 
 def name_roles(repo: Repository, plan: str, steps: Iterable[Any]) -> None:

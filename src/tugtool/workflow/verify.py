@@ -15,22 +15,25 @@ from tugtool.errors.state import InvalidEntry
 from tugtool.git import containing, git_dir, status
 from tugtool.plan import checkpoints
 from tugtool.state import completion
+from tugtool.state import record as state_record
 from tugtool.state.completion import Finding
 from tugtool.state.leases import LOOK_SECONDS, Keeper
-from tugtool.state.record import find_step
-from tugtool.system import clock, config, text
-from tugtool.system import command as system_command
+from tugtool.system import clock, config, secrets, text
 from tugtool.system.command import Streams
-from tugtool.workflow import held_step, salvage
+from tugtool.workflow import held_step, salvage, trust
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
+    from tugtool.git import Repository
     from tugtool.plan.checkpoints import Reading
+    from tugtool.schemas import Issue
     from tugtool.state.record import PlanCopy
     from tugtool.store import Store
+    from tugtool.system.config import Settings
+    from tugtool.workflow.trust import Permit
     from tugtool.workflow.workspace import Workspace
 
     Data = dict[str, Any]
@@ -51,6 +54,8 @@ NOTES = {
 class CheckSite(NamedTuple):
     """Where checkpoints run, and for which owner; a `Workspace` is one too."""
 
+    repo: Repository
+    settings: Settings
     store: Store
     worktree: str
     owner: str
@@ -145,11 +150,13 @@ def prepare(
     *,
     attempt: int | None,
     ordinals: Sequence[object] = (),
+    runs: bool = False,
 ) -> Task:
     """Return the caller's task in its worktree, which must belong to the repository.
 
-    Refuse a caller that does not hold the step, and a changed plan. With `ordinals` take only
-    those checkpoints of the step or substep itself.
+    Refuse a caller that does not hold the step, a changed plan, and, if the caller `runs` the
+    task, a repository without trust. With `ordinals` take only those checkpoints of the step or
+    substep itself.
     """
     copy = space.copy(plan)
     facts = completion.checkpoints(
@@ -161,6 +168,8 @@ def prepare(
     if found is None or (found.worktree, found.common_dir) != (top, space.repo.common_dir):
         reason = "is not a worktree of this repository, and commands have to run in one"
         raise NoRepository(top, reason=reason, hint="git worktree list")
+    if runs and task.to_run:
+        permitted(space, task)
     return task
 
 
@@ -192,7 +201,7 @@ def before_commit(
 
     Return None if they changed it. With `strict` raise E051 if an item is open or fails.
     """
-    row = find_step(space.store, plan, anchor)
+    row = state_record.find_step(space.store, plan, anchor)
     if row is not None and row["status"] == "completed":
         return None
     task = prepare(space, plan, anchor, attempt=attempt)
@@ -214,13 +223,15 @@ def carry_out(
     limit_seconds: float,
     hear: Callable[[str], None],
     committing: bool = False,
+    watch: Callable[[], object] = lambda: None,
 ) -> Data:
     """Run all commands, then record the results. `hear` gets each command before it runs.
 
-    `committing`: the work is committed next, so the task keeps the checked tree.
+    `committing`: the work is committed next, so the task keeps the checked tree. `watch` may
+    raise to stop the commands; then nothing is recorded.
     """
     before = salvage.tree_of(space.worktree) if committing else None
-    _run_all(space, task, limit_seconds, hear)
+    _run_all(space, task, limit_seconds, hear, watch)
     # If the commands changed files, they did not run on the final tree.
     if before is not None and salvage.tree_of(space.worktree) == before:
         task.tree = before
@@ -228,11 +239,16 @@ def carry_out(
 
 
 def _run_all(
-    space: Workspace, task: Task, limit_seconds: float, hear: Callable[[str], None]
+    space: Workspace,
+    task: Task,
+    limit_seconds: float,
+    hear: Callable[[str], None],
+    stop: Callable[[], object],
 ) -> None:
     keeper = keeper_of(space, task)
 
     def watch() -> None:
+        stop()
         if not keeper.holds():
             # The task may be a substep's; the claim belongs to its step.
             who: Data = {"owner": keeper.owner, "attempt": keeper.attempt}
@@ -254,8 +270,22 @@ def run_all(
     site: Workspace | CheckSite, task: Task, limits: Limits, *, hear: Callable[[str], None]
 ) -> None:
     """Run the commands of every checkpoint that has some."""
+    permit = permitted(site, task) if task.to_run else None
     for checkpoint in task.to_run:
-        checkpoint.finding = _checked(site, task, checkpoint, limits, hear)
+        assert permit is not None
+        checkpoint.finding = _checked(site, task, checkpoint, limits, permit, hear)
+
+
+def permitted(site: Workspace | CheckSite, task: Task) -> Permit:
+    """Return the permission to run the commands; refuse with E110 without it."""
+    lines = [line for each in task.to_run for line in each.reading.commands]
+    return trust.permit_plan(site.repo, site.settings, lines)
+
+
+def notices(space: Workspace, texts: Iterable[str]) -> list[Issue]:
+    """Return a warning if the commands of checkpoints with these texts may not run."""
+    lines = checkpoints.commands_in(texts)
+    return trust.notices(space.repo.root, space.settings, lines) if lines else []
 
 
 def record(site: Workspace | CheckSite, task: Task) -> Data:
@@ -291,14 +321,20 @@ def _checked(
     task: Task,
     checkpoint: Checkpoint,
     limits: Limits,
+    permit: Permit,
     hear: Callable[[str], None],
 ) -> Finding:
     """Run the commands of one checkpoint up to the first failure."""
-    before = status.inspect(site.worktree, git_dir(site.worktree))
+    home = git_dir(site.worktree)
+    before = status.inspect(site.worktree, home)
     ran: list[Data] = []
     for command in checkpoint.reading.commands:
         hear(command)
-        ran.append(_run(site, task, command, limits))
+        ran.append(_run(site, task, command, limits, permit))
+        # The settings of another git directory would have the next git command run anything.
+        if git_dir(site.worktree) != home:
+            reason = f"is not a worktree of this repository any more: `{command}` replaced its .git"
+            raise NoRepository(site.worktree, reason=reason, hint="git worktree repair")
         if ran[-1]["exit_status"] or ran[-1]["timed_out"]:
             break
     passed = _passes(ran, checkpoint.reading.expects)
@@ -322,14 +358,18 @@ def _passes(ran: list[Data], expects: str) -> bool:
     return expects != checkpoints.NO_OUTPUT or not any(each["output_bytes"] for each in ran)
 
 
-def _run(site: Workspace | CheckSite, task: Task, command: str, limits: Limits) -> Data:
+def _run(
+    site: Workspace | CheckSite, task: Task, command: str, limits: Limits, permit: Permit
+) -> Data:
     about = held_step.variables(site.worktree, task.plan, task.top, task.attempt)
     limits.keeper.renew()
     nap = limits.keeper.nap
-    return run_line(command, site.worktree, about, limits.seconds, nap=nap, watch=limits.watch)
+    where = (site.worktree, about, limits.seconds)
+    return run_line(permit, command, *where, nap=nap, watch=limits.watch)
 
 
 def run_line(
+    permit: Permit,
     command: str,
     cwd: str,
     about: Mapping[str, str],
@@ -340,28 +380,32 @@ def run_line(
 ) -> Data:
     """Run a shell command line without input, within a time limit. Return its result.
 
-    `watch` is called after every `nap`, and may raise to end the command.
+    It is confined like the coder, whose code it runs. `watch` is called after every `nap`, and
+    may raise to end the command.
     """
     environment = {**config.command_environment(), **about}
     began = clock.ticks()
     streams = Streams.keep(head=0, tail=_READ_BYTES, merged=True)
     argv = ["/bin/sh", "-c", command]
-    # However this ends, the command's whole process group ends with it.
-    with system_command.start(argv, cwd=cwd, env=environment, streams=streams) as running:
-        end = began + seconds
-        while not running.wait(min(nap(), max(0.0, end - clock.ticks()))):
-            if clock.ticks() >= end:
-                running.timed_out = True
-                running.stop()
-                break
-            watch()
+    with permit.place(cwd, environment) as place:
+        how: Data = {"env": place.environment(environment), "confined": place.how}
+        how["marks"] = place.how is not None
+        # However this ends, the command's whole process group ends with it.
+        with permit.start(argv, cwd=cwd, streams=streams, **how) as running:
+            end = began + seconds
+            while not running.wait(min(nap(), max(0.0, end - clock.ticks()))):
+                if clock.ticks() >= end:
+                    running.timed_out = True
+                    running.stop()
+                    break
+                watch()
     kept = {"most_characters": _KEPT_CHARACTERS, "most_lines": _KEPT_LINES}
     return {
         "command": command,
         "exit_status": running.status,
         "timed_out": running.timed_out,
         "duration_seconds": round(clock.ticks() - began, 3),
-        "output_tail": text.tail(running.out.tail, **kept),
+        "output_tail": text.tail(secrets.Mask(environment).data(running.out.tail), **kept),
         "output_bytes": running.out.total,
     }
 

@@ -16,11 +16,11 @@ from tugtool.system import clock, config
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from tugtool.schemas import Issue, StateClaim, StateComplete, StateRelease, StateReset
-    from tugtool.state.claims import Claim
+    from tugtool.state.claims import Claim, Request
     from tugtool.store import Store
-
 
 #: The coarsest clock of a file system.
 _UNSETTLED_NANOSECONDS = 2_000_000_000
@@ -60,7 +60,12 @@ class Workspace:
             from tugtool.workflow import records
 
             records.refuse_link(self.repo, link)
-        return open_store(url, busy_seconds=busy_seconds, copies=copies)
+        store = open_store(url, busy_seconds=busy_seconds, copies=copies)
+        if self.settings.is_set("remote.name") or self.settings.is_set("state.repository"):
+            from tugtool.workflow import shared_record
+
+            shared_record.refuse_private(self.repo, self.settings, store)
+        return store
 
     def plan(self, name: str | None) -> str:
         """Return the key of the recorded plan with that name, or of the only active one."""
@@ -91,10 +96,14 @@ class Workspace:
 
     def person(self) -> str:
         """Return the person who calls, as git or else the system names them."""
-        from tugtool.git import command as git
+        from tugtool.git import refs
         from tugtool.system import process
 
-        return git.user_name(self.repo.worktree) or process.login_name()
+        return refs.user_name(self.repo.worktree) or process.login_name()
+
+    def decider(self) -> str:
+        """Return the actor of a decision: in the main worktree the person, else the worktree."""
+        return self.owner if self.worktree != self.repo.root else self.person()
 
     def attempt(self, plan: str, anchor: str, given: int | None = None) -> int | None:
         """Return the caller's attempt: the given one, or the environment's."""
@@ -163,14 +172,9 @@ def claim(
     request_id: str | None = None,
 ) -> tuple[StateClaim, list[Issue]]:
     """Claim a step for the caller, if needed after a wait. Return its facts, and warnings."""
-    from tugtool.state.claims import Request
+    from tugtool.state import claims
 
-    # Most repositories have no such note, and need not ask git.
-    if os.path.isdir(os.path.join(space.repo.common_dir, config.LOST_PATH)):
-        from tugtool.workflow.salvage import catch_up
-
-        step = catch_up.step_to_go_on_with(space, plan, step, request_id=request_id)
-    request = Request(
+    request = claims.Request(
         space.owner,
         lease_seconds=lease_seconds or space.settings.number("state.lease_seconds"),
         max_attempts=space.settings.number("state.max_attempts"),
@@ -178,13 +182,20 @@ def claim(
         also=also,
         holder_pid=holder_pid,
         request_id=request_id,
+        publish=space.settings.is_set("remote.name"),
     )
 
-    def ask() -> Claim:
-        return state.claim(space.store, plan, request, copy=space.copy(plan), step=step)
-
-    data = _wait(space.store, plan, ask, wait_seconds)
+    data = _wait(space.store, plan, lambda: _ask(space, plan, request, step), wait_seconds)
     return data, _follow_up(space, plan, data)
+
+
+def _ask(space: Workspace, plan: str, request: Request, step: str | None) -> Claim:
+    # Most repositories have no note of a lost step, and need not ask git.
+    if os.path.isdir(os.path.join(space.repo.common_dir, config.LOST_PATH)):
+        from tugtool.workflow.salvage import catch_up
+
+        return catch_up.claim_beside_work(space, plan, step, request)
+    return state.claim(space.store, plan, request, copy=space.copy(plan), step=step)
 
 
 def _follow_up(space: Workspace, plan: str, data: Claim) -> list[Issue]:
@@ -194,16 +205,16 @@ def _follow_up(space: Workspace, plan: str, data: Claim) -> list[Issue]:
 
         held = data["anchor"]
         data["missing_commits"] = sync.seen_missing(space.store, plan, held, at=space.worktree)
-    warnings = []
-    if data.pop("unsaved"):
+    unsaved = data.pop("unsaved")
+    warnings = save_displaced(space, plan, data) if unsaved else []
+    if unsaved or data.get("previous_attempt") is not None:
         from tugtool.workflow.salvage import catch_up
 
-        warnings = save_displaced(space, plan, data)
-        catch_up.refuse_mixed(space, plan, data)
-    if data.get("previous_attempt") is not None:
-        from tugtool.workflow.salvage import catch_up
+        warnings += catch_up.follow_up(space, plan, data, unsaved=unsaved)
+    if space.settings.is_set("remote.name"):
+        from tugtool.workflow import remote
 
-        catch_up.trace(space.repo, space.store, data)
+        warnings += remote.publish_left(space, plan)
     return warnings
 
 
@@ -265,25 +276,22 @@ def release(
     attempt: int | None = None,
     force: bool = False,
     park_reason: str | None = None,
+    save: bool = False,
+    actor: str | None = None,
+    reason: str | None = None,
 ) -> tuple[StateRelease, list[Issue]]:
-    """Release a claim and save uncommitted work. Return the step's facts, and warnings."""
-    data, unsaved = state.release(
-        space.store,
-        plan,
-        anchor,
-        owner=space.owner,
-        attempt=attempt,
-        force=force,
-        park_reason=park_reason,
-    )
+    """Release a claim, and save the work of another worker, with `save` also the caller's own."""
+    how: Any = {"owner": space.owner, "attempt": attempt, "park_reason": park_reason}
+    how |= {"force": force, "leaving_work": save, "actor": actor, "reason": reason}
+    data, unsaved = state.release(space.store, plan, anchor, **how)
     return data, save_displaced(space, plan, data) if unsaved else []
 
 
 def reset(
-    space: Workspace, plan: str, anchor: str, *, reason: str | None = None
+    space: Workspace, plan: str, anchor: str, *, actor: str, reason: str | None = None
 ) -> tuple[StateReset, list[Issue]]:
     """Take a step from its holder and save uncommitted work. Return its facts, and warnings."""
-    data, unsaved = state.reset(space.store, plan, anchor, actor=space.owner, reason=reason)
+    data, unsaved = state.reset(space.store, plan, anchor, actor=actor, reason=reason)
     return data, save_displaced(space, plan, data) if unsaved else []
 
 
@@ -314,6 +322,7 @@ def complete(
         unknown_commit=commit if full is None else None,
         intent_at=_intended_at(space, plan, anchor, full),
         force_reason=force_reason,
+        publish=space.settings.is_set("remote.name"),
     )
 
 

@@ -25,38 +25,40 @@ WEB = frozenset(("WebFetch", "WebSearch"))
 EDITING = frozenset(("Edit", "MultiEdit", "NotebookEdit", "Write", "apply_patch"))
 RUNNING = frozenset(("Bash",))
 
+# From here on written by `make docs`; do not edit.
 #: Commands of `tugcode` that change nothing, for every role.
 LOOK_COMMANDS = frozenset(
     (
-        *("status", "report", "validate", "list", "plan show", "plan graph"),
-        *("state show", "state ready", "state why", "state log", "state stats", "state diff"),
-        "state revisions",
-        *("state review", "worktree list", "worktree salvage list", "worktree salvage show"),
-        *("dash list", "dash show", "doctor", "config", "version", "completion"),
-        *("complete-words", "hook pre-tool-use", "plugin path"),
+        *("complete-words", "completion", "config", "dash list", "dash show", "doctor"),
+        *("hook pre-tool-use", "list", "plan graph", "plan show", "plugin path", "report"),
+        *("state diff", "state log", "state ready", "state review", "state revisions"),
+        *("state show", "state stats", "state why", "status", "validate", "version"),
+        *("worktree list", "worktree salvage list", "worktree salvage show"),
     )
 )
-#: Options that make one of them change something.
+#: First words of `tugcode` commands that need a second word, and all first words.
+GROUPS = (
+    *("dash", "hook", "plan", "plugin", "serve token", "state", "worktree", "worktree salvage"),
+)
+FIRST_WORDS = (
+    *("commit", "complete-words", "completion", "config", "dash", "doctor", "done", "hook"),
+    *("implement", "init", "list", "mcp", "merge", "next", "open", "plan", "plugin", "report"),
+    *("serve", "state", "status", "transcript", "trust", "validate", "version", "worktree"),
+)
+#: Commands of `state` that work without that word too.
+STATE_WORDS = (
+    *("archive", "artifact", "claim", "complete", "diff", "exec", "export", "heartbeat", "import"),
+    *("log", "migrate", "move", "pause", "prune", "ready", "reconcile", "release", "reopen"),
+    *("reset", "restore", "resume", "review", "revisions", "show", "start", "stats", "update"),
+    *("verify", "why"),
+)
+# Up to here.
+#: Options that make one of these commands change something.
 CHANGING_OPTIONS = {
     "doctor": ("--fix",),
     "report": ("--output",),
     "state review": ("--accept", "--reject", "--accept-all", "--retry"),
 }
-
-#: First words of `tugcode` commands that need a second word, and all first words.
-GROUPS = ("plan", "state", "worktree", "worktree salvage", "dash", "hook", "plugin", "serve token")
-FIRST_WORDS = (
-    *("commit", "completion", "config", "dash", "doctor", "hook", "implement", "init", "list"),
-    *("merge", "plan", "plugin", "state", "status", "validate", "version", "worktree"),
-    *("done", "next", "open", "report", "serve", "transcript"),
-)
-#: Commands of `state` that work without that word too.
-STATE_WORDS = (
-    *("archive", "artifact", "claim", "complete", "diff", "exec", "export", "heartbeat"),
-    *("import", "log", "move", "pause", "prune", "ready", "reconcile", "release", "reopen"),
-    *("reset", "restore", "resume", "review", "show", "start", "stats", "update", "verify"),
-    *("migrate", "revisions", "why"),
-)
 
 #: Commands of git that change nothing, with any arguments.
 GIT_LOOK = frozenset(

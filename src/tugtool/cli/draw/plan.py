@@ -14,11 +14,13 @@ from tugtool.cli.draw.canvas import (
 )
 from tugtool.cli.draw.events import evidence_lines, short_commit
 from tugtool.cli.draw.status import paused, write_needs, write_run, write_stop
-from tugtool.errors import plan_argument, plan_name
+from tugtool.errors import merge_command, plan_argument, plan_name
+from tugtool.state.standings import standing_below, standing_of
 from tugtool.system import clock
 from tugtool.system.clock import duration
 from tugtool.system.files import short_name
 from tugtool.system.text import many
+from tugtool.workflow import sentences
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ _LONG, _LONG_TEXT = 24, 100
 _TOLD = 34
 #: A narrower terminal gets no columns.
 _NARROW = 60
+#: Standing -> the name of its sign, if that is another.
+_SIGNS = {"at_work": "work", "blocked": "waits"}
 _KINDS = {"task": "tasks", "test": "tests", "checkpoint": "checkpoints"}
 _BOXES = {"completed": "[x]", "deferred": "[~]"}
 _BOX_STYLES = {"completed": "done", "deferred": "you", "in_progress": "work", "open": ""}
@@ -56,22 +60,18 @@ class View:
         self.every_item = every_item
         #: Show durations or not; the picture stays on a screen or not.
         self.times, self.live = times, live
+        #: Whether a merge has to be pushed.
+        self.push = False
 
 
 def stand(step: Data) -> str:
-    """The standing of a step, which is the name of its sign."""
-    if step["status"] == "completed":
-        put_off = any(counts["deferred"] for counts in step["rolled_up"].values())
-        return "deferred" if put_off else "completed"
-    lost = step["holder_gone"] or step["lease_expired"]
-    if step["claimed_by"] and not lost:
-        # Also in the last attempt before it would be parked.
-        return "question" if step["question"] else "work"
-    if step["parked_at"]:
-        return "parked"
-    if lost:
-        return "stale"
-    return "waits" if step["waiting_for"] else "ready"
+    """The name of the sign for a step."""
+    return sign_of(standing_of(step))
+
+
+def sign_of(standing: str) -> str:
+    """The name of the sign for a standing."""
+    return _SIGNS.get(standing, standing)
 
 
 def draw(
@@ -103,6 +103,8 @@ def head(canvas: Canvas, plan: Data, look: View, warning: Sequence[str] = ()) ->
     """Draw the header: name, progress and warnings."""
     said = ("dim", "  archived") if plan["status"] == "archived" else None
     said = ("you", f"  {paused(canvas, plan)}") if plan["paused_at"] else said
+    if "unpushed_merge" in plan:
+        said = ("you", f"  {canvas.said(sentences.unpushed(plan['unpushed_merge']))}")
     title = canvas.said(plan["phase_title"] or "")
     name = canvas.said(plan_name(plan["plan_path"]))
     canvas.write(("bold", name), ("", f"  {title}"), *([said] if said else []), hang=2)
@@ -207,14 +209,25 @@ class Drawer:
                 yield from self._holder(step, standing)
         elif standing == "parked":
             yield style, "waits for you"
-        elif standing == "waits" and step["waiting_for"]:
-            yield style, f"waits for {self._names(step['waiting_for'])}"
+        elif standing == "waits":
+            yield from self._waits(step)
         elif standing == "ready" and step["parent_anchor"] is None:
             yield style, "ready"
+
+    def _waits(self, step: Data) -> Iterator[Span]:
+        if step["waiting_for"]:
+            yield STANDINGS["waits"], f"waits for {self._names(step['waiting_for'])}"
+        if "waiting_for_publish" in step:
+            yield "you", f"waits for publish of {self._names(step['waiting_for_publish'])}"
 
     def _result(self, step: Data) -> Iterator[Span]:
         if step["commit_hash"]:
             yield "dim", short_commit(self.canvas.said(step["commit_hash"]))
+        if "unpublished" in step:
+            yield "you", "unpublished"
+        machine, elsewhere, _ = (step["completed_by"] or "").partition(":/")
+        if elsewhere and "/" not in machine and step["parent_anchor"] is None:
+            yield "dim", f"on {self.canvas.said(machine)}"
         if step["attempts"] and step["completed_at"]:
             begun = step["attempts"][-1]["claimed_at"]
             yield "dim", duration(clock.seconds_between(begun, step["completed_at"]))
@@ -268,7 +281,8 @@ class Drawer:
             self._items(step, inner, at_work=at_work)
         if at_work or self.look.every_item:
             for substep in step["substeps"]:
-                self.step(substep, inner, _substep_standing(substep, standing))
+                below = standing_below(substep, standing_of(step))
+                self.step(substep, inner, sign_of(below))
         if self.look.every_item:
             self._notes(step, inner)
 
@@ -329,15 +343,6 @@ class Drawer:
             self.canvas.write(("dim", " " * inner + said), hang=inner + 2)
 
 
-def _substep_standing(substep: Data, standing: str) -> str:
-    """The standing of a substep: at work only once its own work has begun."""
-    if substep["status"] == "completed":
-        return "completed"
-    if substep["status"] == "in_progress" and standing in ("work", "question", "stale"):
-        return standing
-    return "waits" if substep["waiting_for"] or standing == "waits" else "ready"
-
-
 def _tail(canvas: Canvas, step: Data, item: Data) -> str:
     """The text behind an item: at work, or the reason why it was deferred or closed."""
     if item["status"] == "in_progress":
@@ -370,15 +375,16 @@ def needs(plan: Data) -> Iterator[tuple[str, int, str]]:
             yield what, count, f"tugcode {command} {name}"
 
 
-def next_command(plan: Data) -> str | None:
-    """The next command if nothing waits for a person."""
+def next_command(plan: Data, *, push: bool = False) -> str | None:
+    """The next command if nothing waits for a person; `push`: commits travel by a remote."""
     name = plan_argument(plan["plan_path"])
     standings = {stand(step) for step in plan["steps"]}
     if plan["status"] == "archived":
         return None
     if plan["status"] == "done":
         work = any(step["commit_hash"] for step in plan["steps"])
-        return f"tugcode merge {name}" if work and not plan["merged_commit"] else None
+        merged = plan["merged_commit"] and "unpushed_merge" not in plan
+        return merge_command(plan["plan_path"], push=push) if work and not merged else None
     return f"tugcode show {name} --watch" if "work" in standings else f"tugcode implement {name}"
 
 
@@ -393,7 +399,7 @@ def _foot(canvas: Canvas, plan: Data, look: View) -> None:
         write_run(canvas, plan["run_since"])
     elif run is not None and plan["status"] == "active" and not at_work:
         write_stop(canvas, run)
-    then = next_command(plan)
+    then = next_command(plan, push=look.push)
     if then and not found and not look.live:
         canvas.next(then)
     if look.times and not look.live:

@@ -66,12 +66,14 @@ _PROOF_WORDS = {
     "open": "{} open",
 }
 _WAITS = {
+    "changed_outside": ("change outside while agents ran", "changes outside while agents ran"),
     "deferred": ("deferred item", ""),
     "unproven": ("checkpoint without proof", "checkpoints without proof"),
     "parked": ("parked step", ""),
     "question": ("question", ""),
     "audit": ("plan that is not approved as a whole", ""),
     "paused": ("paused plan", ""),
+    "unpublished": ("commit that is on one machine alone", "commits that are on one machine alone"),
 }
 
 
@@ -126,6 +128,8 @@ class Story:
         merged: list[Span] = [("", ", not merged yet")] if data["status"] == "done" else []
         if merge is not None:
             merged = [("", ", merged as "), ("hash", merge["commit"][:_SHOWN_OF_HASH])]
+        if merge is not None and "unpushed_by" in merge:
+            merged.append(("you", f" ({sentences.unpushed({'by': merge['unpushed_by']})})"))
         paused = [("you", ", paused")] if data["paused_at"] else []
         name = ("bold", f"{data['slug']} {word}")
         return [sign, ("", " "), name, ("", f": {said}"), *merged, *paused, ("", ".")]
@@ -233,7 +237,7 @@ class Story:
             [("", step["title"])],
             [("hash", step["commit_hash"][:_SHOWN_OF_HASH])] if step["commit_hash"] else [],
             # The usual names of worktrees are long and begin alike.
-            [("", short_name(by, self.root).removeprefix("tugplan__"))] if by else [],
+            [("", short_name(by, self.root).replace("tugplan__", "", 1))] if by else [],
             [("", worked)],
             [("", rounds)],
             [("", _used(step))],

@@ -11,6 +11,7 @@ from tugtool.system import clock
 from tugtool.system.clock import duration
 from tugtool.system.files import short_name
 from tugtool.system.text import many
+from tugtool.workflow import sentences
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +44,10 @@ NEEDS = {
     "parked": ("1 parked step waits for you", "{} parked steps wait for you"),
     "deferred": ("1 deferred item waits for you", "{} deferred items wait for you"),
     "audit": ("done, but not approved as a whole", ""),
+    "changed_outside": ("1 change outside while agents ran", "{} changes outside while agents ran"),
     "unmerged": ("done, but not merged", ""),
+    "unpushed": ("merged, but the remote does not have it", ""),
+    "unpublished": ("1 commit is on one machine alone", "{} commits are on one machine alone"),
     "paused": ("paused, nothing new is begun", ""),
     "file_changed": ("the file is not the agreed text", ""),
     "file_gone": ("the file is gone", ""),
@@ -72,6 +76,8 @@ def draw(canvas: Canvas, data: Data) -> None:
     _dashes(canvas, data)
     _worktrees(canvas, data)
     canvas.write()
+    if "no_address" in data:
+        canvas.write(("you", canvas.said(data["no_address"])), hang=2)
     if data["needs_you"]:
         slugs = {plan["plan_path"]: plan["slug"] for plan in data["plans"]}
         needs = [(need["what"], need["count"], need["command"]) for need in data["needs_you"]]
@@ -155,6 +161,8 @@ def _head(canvas: Canvas, data: Data) -> None:
     needs = sum(need["count"] for need in data["needs_you"])
     facts += [("you", f"{needs} for you")] if needs else []
     facts += [("dim", f"{data['archived']} archived")] if data["archived"] else []
+    facts += [("dim", f"state at {data['state_url']}")] if data.get("state_url") else []
+    facts += [("dim", f"served at {data['server']['url']}")] if data["server"] else []
     name = canvas.said(os.path.basename(data["root"]) or data["root"])
     canvas.facts(*facts, lead=[("bold", f"{name}  ")])
     if not plans:
@@ -208,6 +216,8 @@ def _status(canvas: Canvas, plan: Data) -> Span:
         return "dim", "not begun"
     if plan["paused_at"]:
         return "you", paused(canvas, plan)
+    if "unpushed_merge" in plan:
+        return "you", canvas.said(sentences.unpushed(plan["unpushed_merge"]))
     if plan["status"] == "done":
         return "done", "merged" if plan["merged_commit"] else "done"
     return "dim", "archived" if plan["status"] == "archived" else ""
@@ -383,6 +393,9 @@ def draw_salvages(canvas: Canvas, data: WorktreeSalvageList, root: str) -> None:
         canvas.write(("", f"  {canvas.said(whose(each, root))}"), hang=4)
     if not data["salvages"]:
         canvas.write(("", "nothing was saved"))
+    if data.get("more"):
+        canvas.write(("", "what other machines saved comes with: "), ("bold", data["more"]))
+    if not data["salvages"]:
         return
     canvas.write()
     canvas.next(f"tugcode worktree salvage show {canvas.said(data['salvages'][0]['name'])}")

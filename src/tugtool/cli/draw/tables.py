@@ -261,6 +261,12 @@ def draw_ready(canvas: Canvas, data: Data) -> None:
             count: Span = ("", str(len(data[key])))
             rows.append([(style, f"{sign} {word}"), count, ("", names)])
     canvas.table(rows, right=(1,))
+    late = ", ".join(canvas.said(step_number(each)) for each in data.get("waiting_for", ()))
+    for row in data.get("unpublished_steps", ()):
+        machine, step = row["worktree"].partition(":")[0], step_number(row["step_anchor"])
+        waits = "waits" if len(data["waiting_for"]) == 1 else "wait"
+        said = f"{waits} for publish: the commit of step {step} is on {machine} alone"
+        canvas.write(("you", canvas.said(f"  {late} {said}")), hang=4)
     if data["ready_steps"]:
         canvas.next(f"tugcode next {quoted(name)}")
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 #: The schema version in `schema`, which is loaded only to make or migrate.
-CURRENT = 14
+CURRENT = 15
 
 OLDEST_SERVER = 140000
 
@@ -271,6 +271,11 @@ class PostgresStore:
 
             create.refuse(self, version=row["version"], identity=row["identity"])
 
+    def refuse_other(self) -> None:
+        """Refuse a schema of another version, whose tables have other columns."""
+        name = self.address.quoted_schema()
+        self.check(self.ask(f"select version, identity from {name}.repository".encode()).rows[0])
+
     def refuse_busy(self, plans: list[str]) -> None:
         """Refuse if one holder has kept the lock of one of the plans all the time."""
         for plan in plans:
@@ -282,6 +287,7 @@ class PostgresStore:
                     raise translate.busy(self.address, holder, self.busy_seconds)
 
 
+@functools.cache
 def persistent(operation: Callable[P, T]) -> Callable[P, T]:
     """Return an operation of one transaction that is called again if it was overtaken."""
     if isinstance(operation, type) or operation.__name__ in _ONCE:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import binascii
 
-from tugtool.system.agent_config import SECRET, odd_port, without_password
+from tugtool.system.state_config import SECRET, odd_port, without_password
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

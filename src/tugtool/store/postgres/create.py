@@ -43,14 +43,16 @@ _OWNERS = (
 _NUMBERED = re.compile(r"create table (\w+) \(\n  (\w+) \{serial\}")
 
 #: One row. It has the number of the last event: changing it is the lock that makes events wait
-#: for the commit of those before.
+#: for the commit of those before. The last two are for `listen`, in milliseconds.
 _REPOSITORY = """
 create table repository (
   only_row boolean primary key default true check (only_row),
   version bigint not null,
   identity text not null,
   roots text not null,
-  last_event bigint not null default 0
+  last_event bigint not null default 0,
+  watched_until bigint not null default 0,
+  noticed_at bigint not null default 0
 )
 """
 
@@ -63,10 +65,12 @@ create table if not exists receipts (
 )
 """
 
-# A row from an export may have its number; no later row gets the same.
+# A row from an export may have its number; no later row gets the same. The lock is for those who
+# wait: they would wait for the row twice, to be the next and then for its last change.
 _NUMBER_EVENT = """
-create function number_event() returns trigger language plpgsql as $$
+create or replace function number_event() returns trigger language plpgsql as $$
 begin
+  perform pg_advisory_xact_lock(hashtextextended({key}, 2));
   if new.seq is null then
     update {schema}.repository set last_event = last_event + 1 returning last_event into new.seq;
   else
@@ -91,6 +95,53 @@ end $$
 _TRIGGER = """
 create trigger number before insert on {table} for each row execute function {function}()
 """
+
+# For every statement the server parses each check of its table anew: 18 of them take longer than
+# the update itself. A function with all of them is parsed once per connection.
+_VALID = """
+create or replace function valid_{table}({columns}) returns boolean language plpgsql immutable as $$
+begin
+  return {rules};
+end $$
+"""
+_CHECKED = "alter table {table} add constraint {table}_valid check (valid_{table}({names}))"
+_CHECK = " check ("
+_COLUMN = re.compile(r"(?:^  |, )(\w+) (text|bigint|double precision)\b", re.MULTILINE)
+#: The tables that a claim and a completion write, apart from events.
+_BUSY = ("steps", "attempts", "plan_counts")
+
+# A query for every attempt, and a lock on its step, which the same transaction has just changed:
+# the plan's lock keeps others from removing it.
+_REFERENCES = {
+    "attempts": "  foreign key (plan_path, step_anchor) references steps (plan_path, anchor),\n",
+}
+
+# A step that needs all others is rare, but statistics would count it: the planner would then take
+# either index of `step_deps` for either column, and read every dependency of the plan.
+_UNCOUNTED = """
+alter table step_deps alter step_anchor set statistics 0, alter depends_on set statistics 0
+"""
+_TUNED = 15
+# What older tables have, in the form of above.
+_TUNE = (
+    """
+do $$
+declare found record;
+begin
+  for found in
+    select conrelid::regclass as name, conname
+      from pg_constraint
+     where contype = 'c' and conrelid in
+           ('steps'::regclass, 'attempts'::regclass, 'plan_counts'::regclass)
+        or contype = 'f' and conrelid = 'attempts'::regclass
+  loop
+    execute format('alter table %s drop constraint %I', found.name, found.conname);
+  end loop;
+end $$
+""",
+    "alter table repository add if not exists watched_until bigint not null default 0",
+    "alter table repository add if not exists noticed_at bigint not null default 0",
+)
 
 # Roles that may use the older tables may use the new ones.
 _GRANT = """
@@ -129,20 +180,63 @@ def statements(name: str) -> Iterator[str]:
     yield translated(_REPOSITORY)
     yield translated(_RECEIPTS)
     for statement in schema.TABLES:
-        yield translated(statement)
+        yield from _table(translated(statement))
         numbered = _NUMBERED.search(statement)
         if numbered:
             yield from _numbering(name, *numbered.groups())
+    yield _UNCOUNTED
+
+
+def _table(statement: str) -> list[str]:
+    """Return a table's statement, and those for its rules if it is a busy one."""
+    table = _TABLE.search(statement)
+    name = table[1] if table else ""
+    statement = statement.replace(_REFERENCES.get(name, "\0"), "")
+    return [*_without_checks(statement, name)] if name in _BUSY else [statement]
+
+
+def _without_checks(statement: str, table: str) -> Iterator[str]:
+    first, *others = statement.split(_CHECK)
+    parts, rules = [first], list[str]()
+    for other in others:
+        depth, end = 1, 0
+        while depth:
+            depth += {"(": 1, ")": -1}.get(other[end], 0)
+            end += 1
+        rules.append(f"({other[: end - 1]}) is not false")
+        parts.append(other[end:])
+    # A rule about several columns had its own line.
+    lines = [line for line in "".join(parts).split("\n") if line.strip(" ,")]
+    yield "\n".join((*lines[:-2], lines[-2].rstrip(","), lines[-1]))
+    all_rules = "\n     and ".join(rules)
+    used = [pair for pair in _COLUMN.findall(statement) if re.search(rf"\b{pair[0]}\b", all_rules)]
+    columns = ", ".join(f"{name} {kind}" for name, kind in used)
+    names = ", ".join(name for name, _ in used)
+    yield _VALID.format(table=table, columns=columns, rules=all_rules)
+    yield _CHECKED.format(table=table, names=names)
+
+
+def _tuning(name: str) -> Iterator[str]:
+    """Return what brings older tables into the form of new ones."""
+    yield from _TUNE
+    yield _number_event(name)
+    for statement in schema.TABLES:
+        yield from _table(translated(statement))[1:]
+    yield _UNCOUNTED
 
 
 def _numbering(name: str, table: str, column: str) -> Iterator[str]:
     if table == "events":
-        yield _NUMBER_EVENT.format(schema=name)
+        yield _number_event(name)
         yield _TRIGGER.format(table=table, function="number_event")
         return
     yield f"create sequence {table}_number"
     yield _NUMBER_ROW.format(schema=name, table=table, column=column)
     yield _TRIGGER.format(table=table, function=f"number_{table}")
+
+
+def _number_event(name: str) -> str:
+    return _NUMBER_EVENT.format(schema=name, key=_literal(name))
 
 
 def make(store: PostgresStore, *, roots: str = "") -> bool:
@@ -184,9 +278,9 @@ def migrate(store: PostgresStore) -> int | None:
         mark = f"update repository set version = {schema.VERSION}"
         grant = _GRANT.format(schema=_literal(store.address.schema))
         adopt = _adoption(store.owners.machine) if version < _WITH_MACHINES and store.owners else ()
-        _run(
-            store, connection, (*map(translated, (_RECEIPTS, *due)), *adopt, grant, mark, "commit")
-        )
+        tuning = _tuning(name) if version < _TUNED else ()
+        changes = (*map(translated, (_RECEIPTS, *due)), *adopt, *tuning, grant, mark, "commit")
+        _run(store, connection, changes)
     finally:
         connection.close()
     return int(version)
@@ -262,7 +356,10 @@ def _run(store: PostgresStore, connection: libpq.Connection, texts: Iterable[str
         raise translate.lost(store.address, "nothing was made") from error
     for outcome in outcomes:
         if isinstance(outcome, libpq.StatementFailed):
-            raise translate.refusal(store.address, outcome)
+            refusal = translate.refusal(store.address, outcome)
+            if outcome.state == translate.NO_RIGHT:
+                refusal.hint = "the same with the owner's address in TUGCODE_STATE_URL"
+            raise refusal
     last = outcomes[-1]
     assert isinstance(last, libpq.Outcome)
     return last

@@ -1,8 +1,7 @@
 """The driver: PostgreSQL's own C library, called through `ctypes`.
 
 Why not a Python driver: a command is a process, and importing libpq this way costs 0.2 of a bare
-interpreter start (psycopg2 3.3, psycopg 3 about 13). TLS, SCRAM, service files, PGPASSFILE and
-failover lists are libpq's own, so they behave as in `psql`.
+interpreter start (psycopg2 3.3, psycopg 3 about 13). TLS, SCRAM and all files are as in `psql`.
 
 The library is the system's (Debian: `libpq5`), which gets the system's security updates; else
 the one in the wheel `psycopg2-binary`, which the extra `postgres` installs. Version 14 or newer:
@@ -140,6 +139,8 @@ def _load() -> Any:
     raise LibraryMissing(said)
 
 
+#: How functions begin that neither wait nor send: meanwhile no other thread need run.
+_QUICK = ("PQresult", "PQclear", "PQn", "PQf", "PQget", "PQcmdTuples", "PQisBusy")
 _POINTER, _TEXT, _NUMBER = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
 #: Function -> what it returns and takes, after the connection or the result.
 _FUNCTIONS: dict[str, tuple[Any, ...]] = {
@@ -177,9 +178,11 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
 
 def _typed(library: Any) -> Any:
     """Declare the types of the library's functions, and return it."""
+    quick = ctypes.PyDLL(None, handle=library._handle)
     for name, (returns, *takes) in _FUNCTIONS.items():
-        function = getattr(library, name)
+        function = getattr(quick if name.startswith(_QUICK) else library, name)
         function.restype, function.argtypes = returns, (_POINTER, *takes)
+        setattr(library, name, function)
     return library
 
 

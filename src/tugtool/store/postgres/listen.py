@@ -5,15 +5,25 @@ from __future__ import annotations
 import time
 
 from tugtool.store.postgres import libpq, translate
+from tugtool.store.postgres.statements import NOTICE_SECONDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tugtool.store.postgres import PostgresStore
 
-#: How often to look at the log's last number: a pooler may swallow every notice. Rarely, once
-#: a notice has arrived.
+#: How often at least to look at the log's last number: a pooler may swallow every notice. Rarely,
+#: once a notice has arrived.
 LOOK_SECONDS, SELDOM_SECONDS = 1.0, 10.0
 _PAUSE_SECONDS = 0.05
+#: A commit sends a notice only while a process says that it waits, and says so again.
+_WATCHED_SECONDS = 60
+_WATCH = b"""
+update %s.repository
+   set watched_until = floor(extract(epoch from clock_timestamp()) * 1000) + 1000 * $1
+ where watched_until < floor(extract(epoch from clock_timestamp()) * 1000) + 500 * $1
+"""
+# If that is lost in a crash, the process looks now and then.
+_LAZILY = b"select set_config('synchronous_commit', 'off', true)"
 
 
 class Listener:
@@ -23,8 +33,12 @@ class Listener:
         self._store = store
         self._connection: libpq.Connection | None = None
         self._seen: int | None = None
-        self._look_seconds = LOOK_SECONDS
+        #: After so many seconds to look, next time and at most.
+        self._look_seconds, self._seldom_seconds = NOTICE_SECONDS, LOOK_SECONDS
+        #: When to say again that this process waits.
+        self._watched_until = 0.0
         self._listen = f"listen {store.address.quoted_schema()}".encode()
+        self._watch = _WATCH % store.address.quoted_schema().encode()
 
     def wait(self, seconds: float) -> bool:
         """Return after a commit since the last call, or after so many seconds."""
@@ -51,18 +65,27 @@ class Listener:
         assert connection is not None
         while True:
             left = deadline - time.monotonic()
-            notices = connection.notices(min(left, self._look_seconds))
-            self._look_seconds = SELDOM_SECONDS if notices else self._look_seconds
+            look = self._look_seconds
+            notices = connection.notices(min(left, look))
             newest = max((int(each) for each in notices if each), default=0)
+            if notices:
+                self._seldom_seconds = SELDOM_SECONDS
             if newest > (self._seen or 0):
                 self._seen = newest
-                return True
+                return self._changed()
             # A notice can arrive after this process has read what it reports.
             before, self._seen = self._seen, self._number()
             if "" in notices or self._seen != before:
-                return True
+                return self._changed()
+            if left >= look:
+                self._look_seconds = min(2 * look, self._seldom_seconds)
             if left <= 0:
                 return False
+
+    def _changed(self) -> bool:
+        """Look soon again: a commit right after a notice sends none."""
+        self._look_seconds = 1.1 * NOTICE_SECONDS
+        return True
 
     def _begin(self) -> int:
         """Connect and listen; a new connection that is lost is made again."""
@@ -71,6 +94,8 @@ class Listener:
             self._connection = self._store.connect()
             try:
                 self._ask(self._listen)
+                self._watched_until = 0.0
+                self._look_seconds = NOTICE_SECONDS
                 return self._number()
             except libpq.ConnectionLost as error:
                 self.close()
@@ -79,8 +104,20 @@ class Listener:
                 time.sleep(_PAUSE_SECONDS)
 
     def _number(self) -> int:
+        if time.monotonic() > self._watched_until:
+            self._say()
         rows = self._ask(self._store.last_event).rows
         return int(rows[0][0])
+
+    def _say(self) -> None:
+        """Say that this process waits, unless another one has just said so."""
+        assert self._connection is not None
+        self._watched_until = time.monotonic() + _WATCHED_SECONDS / 2
+        self._connection.send(_LAZILY)
+        self._connection.send(self._watch, (b"%d" % _WATCHED_SECONDS,))
+        self._connection.flush()
+        # A role that may only read looks now and then.
+        self._connection.receive(2)
 
     def _ask(self, statement: bytes) -> libpq.Outcome:
         assert self._connection is not None

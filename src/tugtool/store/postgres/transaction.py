@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     Statement = tuple[bytes, Sequence[bytes | None]]
     Question = tuple[object, ...]
 
-#: Nobody asks for a receipt after this time; one transaction in 64, by its token, removes old ones.
-_KEPT_SECONDS, _FORGETFUL = 24 * 3600, b"04"
-
 _NOTHING, _PERHAPS = "nothing was written", "it may have been written"
 
 #: Errors after which nothing is committed and another try may succeed.
@@ -33,6 +30,8 @@ _NOTHING, _PERHAPS = "nothing was written", "it may have been written"
 _AGAIN = ("40001", "40P01", "25006")
 #: A prepared statement is not there, is there already, or has other columns since a migration.
 _UNPREPARED = ("26000", "42P05", "0A000")
+#: A table of an older schema lacks a column.
+_NO_COLUMN = "42703"
 #: How many rows are sent before their answers are read.
 _AHEAD = 200
 #: A longer transaction is not sent again; only an import is so long.
@@ -77,6 +76,8 @@ class PostgresTransaction:
         self._cursors = 0
         self._owners = store.owners
         self._adds_machine = False
+        #: Whether another process waits for a notice of the commit.
+        self._is_awaited = False
         #: Whether a commit was sent that the server has not answered.
         self._is_doubtful = False
         self._token: tuple[bytes | None, bytes] = (None, b"")
@@ -280,6 +281,7 @@ class PostgresTransaction:
         self._store.check(found)
         assert self._connection is not None
         self._connection.is_direct = found["process"] == self._connection.server_process
+        self._is_awaited = bool(found["is_awaited"])
         if first:
             # Read after the lock: later transactions have later times. Tests set their own.
             clock = self._store.clock
@@ -298,6 +300,9 @@ class PostgresTransaction:
             self._store.refuse_busy(self._plans)
             # The holder has changed meanwhile: many take turns.
             raise libpq.ConnectionLost(str(failure))
+        if failure.state == _NO_COLUMN and opening:
+            self._roll_back()
+            self._store.refuse_other()
         # From now on the server accepts only a rollback.
         self._failure = failure
         raise translate.refusal(self._store.address, failure) from failure
@@ -314,7 +319,7 @@ class PostgresTransaction:
 
     def _tries(self) -> Iterator[None]:
         """Yield once per new connection, with back-off, as long as a command may wait."""
-        deadline = time.monotonic() + min(self._store.busy_seconds, _KEPT_SECONDS / 2)
+        deadline = time.monotonic() + min(self._store.busy_seconds, statements.KEPT_SECONDS / 2)
         pause = _FIRST_PAUSE
         while True:
             self._drop()
@@ -373,30 +378,29 @@ class PostgresTransaction:
 
     def _end(self) -> None:
         """Write the receipt and the events, commit, notify waiting processes: one round trip."""
-        # The number of the last event lets a listener ignore a notice that it gets late.
-        said = b"(%s)::text" % self._store.last_event if self._notes else b"''"
-        notify: Statement = (statements.NOTIFY % said, (self._store.address.schema.encode(),))
-        connection = self._connection
+        connection, store = self._connection, self._store
         assert connection is not None
-        written = [*self._changes, *self._receipt(), *self._notes, (b"commit", ())]
-        for statement, values in (*written, notify):
+        receipt = (statements.RECEIPT, self._token)
+        # Not part of the merged changes, which are the same statements every time. And first:
+        # the number of an event makes other plans wait.
+        written = statements.clean_up(self._token[1], self._milliseconds or 0)
+        written += translate.merged([*self._changes, receipt, *self._notes])
+        if self._is_awaited:
+            written.append((statements.NOTICED, ()))
+        written.append((b"commit", ()))
+        count = len(written)
+        if self._is_awaited:
+            # The number of the last event lets a listener ignore a notice that it gets late.
+            said = b"(%s)::text" % store.last_event if self._notes else b"''"
+            written.append((statements.NOTIFY % said, (store.address.schema.encode(),)))
+        for statement, values in written:
             connection.send(statement, values)
         connection.flush()
-        *outcomes, _ = connection.receive(len(written) + 1)
         # A failed notice does not matter: waiting processes also look now and then.
-        for outcome in outcomes:
+        for outcome in connection.receive(len(written))[:count]:
             if isinstance(outcome, libpq.StatementFailed):
                 self._fail(outcome, opening=False)
         self._is_open = False
-
-    def _receipt(self) -> Iterator[Statement]:
-        """Write the receipt of this transaction, and now and then remove old ones."""
-        yield statements.RECEIPT, self._token
-        if self._token[1] < _FORGETFUL:
-            yield (
-                statements.FORGET,
-                (libpq.encoded((self._milliseconds or 0) - _KEPT_SECONDS * 1000),),
-            )
 
     def _end_again(self) -> None:
         """Find out whether an unanswered commit happened; if not, repeat it."""

@@ -6,12 +6,19 @@ from tugtool.errors.state import DatabaseUnavailable, QueryFailed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tugtool.errors.state import DatabaseError
     from tugtool.store.postgres.address import Address
     from tugtool.store.postgres.libpq import StatementFailed
+    from tugtool.store.postgres.transaction import Statement
 
 #: Statement -> the same with numbered parameters, and their names in that order.
 _known: dict[tuple[str, bytes], tuple[bytes, tuple[str, ...]]] = {}
+
+#: Changes -> one statement for all of them, and a change -> the tables that it names.
+_merged: dict[tuple[bytes, ...], bytes] = {}
+_tables: dict[bytes, frozenset[bytes]] = {}
 
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyz_")
 
@@ -29,7 +36,8 @@ _UNUSABLE = ("42P01", "3F000", "42501", "XX001", "XX002", "28", "3D000", "25006"
 #: The name of a refusal after which the same operation may succeed at once.
 OVERTAKEN = "OVERTAKEN"
 _NO_TABLES = ("42P01", "3F000")
-_NO_RIGHT = "42501"
+#: The state of a statement that the role may not run.
+NO_RIGHT = "42501"
 
 
 def numbered(statement: str, now: bytes = b"") -> tuple[bytes, tuple[str, ...]]:
@@ -40,8 +48,21 @@ def numbered(statement: str, now: bytes = b"") -> tuple[bytes, tuple[str, ...]]:
     return known
 
 
+def _by_anchor(statement: str) -> str:
+    """Return the statement so that joined steps are looked up one by one.
+
+    The planner knows that a joined step is of the same plan, and without statistics it takes a
+    plan for one step: it would read all of them and compare anchors. It does not look through an
+    expression.
+    """
+    first, *others = statement.split("join steps ")
+    parts = [each.replace(".plan_path and", ".plan_path || '' and", 1) for each in others]
+    joined = "join steps ".join((first, *parts))
+    return joined.replace("steps.plan_path = d.plan_path", "steps.plan_path = d.plan_path || ''")
+
+
 def _numbered(statement: str, now: str) -> tuple[bytes, tuple[str, ...]]:
-    first, *others = statement.split(":")
+    first, *others = _by_anchor(statement).split(":")
     parts, names = [first], list[str]()
     for other in others:
         length = next((n for n, c in enumerate(other) if c not in _NAME), len(other))
@@ -58,12 +79,62 @@ def _numbered(statement: str, now: str) -> tuple[bytes, tuple[str, ...]]:
     return "".join(parts).encode(), tuple(names)
 
 
+def merged(changes: Sequence[Statement]) -> list[Statement]:
+    """Return the changes as few statements: one for those that concern different tables.
+
+    Such a statement sees the rows as they were before it, and its last part is carried out last.
+    """
+    groups: list[list[Statement]] = []
+    known = set[bytes]()
+    for change in changes:
+        tables = _tables.get(change[0]) or _tables.setdefault(change[0], _named(change[0]))
+        if not groups or not known.isdisjoint(tables):
+            groups.append([])
+            known = set()
+        groups[-1].append(change)
+        known |= tables
+    return [_together(group) if len(group) > 1 else group[0] for group in groups]
+
+
+def _named(query: bytes) -> frozenset[bytes]:
+    """Return the tables that a change names: the one it is for, and those that it reads."""
+    words = query.split()
+    before = (b"from", b"join", b"into")
+    read = (words[n + 1] for n, word in enumerate(words) if word in before)
+    return frozenset((words[1] if words[0] == b"update" else words[2], *read))
+
+
+def _together(group: Sequence[Statement]) -> Statement:
+    queries = tuple(query for query, _ in group)
+    text = _merged.get(queries)
+    if text is None:
+        parts, count = list[bytes](), 0
+        for query, values in group:
+            parts.append(_shifted(query, count))
+            count += len(values)
+        # The server begins with what comes after the list, and goes on with the list's end.
+        first, *others = parts
+        listed = b", ".join(b"w%d as (%s)" % each for each in enumerate(reversed(others)))
+        text = _merged[queries] = b"with %s %s" % (listed, first)
+    return text, [value for _, values in group for value in values]
+
+
+def _shifted(query: bytes, by: int) -> bytes:
+    """Return the query with higher numbers of its parameters."""
+    first, *others = query.split(b"$")
+    parts = [first]
+    for other in others:
+        length = next((n for n, c in enumerate(other) if c not in b"0123456789"), len(other))
+        parts.append(b"%d%s" % (int(other[:length]) + by, other[length:]))
+    return b"$".join(parts)
+
+
 def refusal(address: Address, error: StatementFailed) -> DatabaseError:
     """Translate the server's error by its SQLSTATE, because its texts change."""
     said = address.cleaned(str(error))
     if error.state in _NO_TABLES:
         return no_tables(address)
-    if error.state == _NO_RIGHT:
+    if error.state == NO_RIGHT:
         return DatabaseUnavailable(
             address.shown,
             reason=f"has not granted this role a right that it needs: {said}",

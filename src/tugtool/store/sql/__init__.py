@@ -110,7 +110,7 @@ select s.anchor, s.status, s.attempt, s.parent_anchor, s.claimed_by, s.plan_path
 _needs = """
   from step_deps d
   join steps n on n.plan_path = d.plan_path and n.anchor = d.depends_on
-  join steps t on t.plan_path = d.plan_path and t.anchor = coalesce(n.parent_anchor, n.anchor)
+  join steps t on t.plan_path = n.plan_path and t.anchor = coalesce(n.parent_anchor, n.anchor)
  where d.plan_path = :plan and d.step_anchor ="""
 # No `exists`: for that PostgreSQL would read every dependency of the plan into a table first.
 _to_claim = f"""
@@ -239,7 +239,7 @@ DEPENDENTS = """
 select s.anchor, s.parent_anchor, t.anchor as top, t.step_index, t.status, t.open_deps, t.parked_at
   from step_deps d
   join steps s on s.plan_path = d.plan_path and s.anchor = d.step_anchor
-  join steps t on t.plan_path = d.plan_path and t.anchor = coalesce(s.parent_anchor, s.anchor)
+  join steps t on t.plan_path = s.plan_path and t.anchor = coalesce(s.parent_anchor, s.anchor)
  where d.plan_path = :plan and d.depends_on = :anchor
  order by s.step_index
 """
@@ -258,8 +258,10 @@ SHIFT_OPEN_DEPS = f"update steps set open_deps = open_deps + :by {this_step}"
 
 # Of all steps that need this one, if no substeps are concerned.
 SHIFT_DEPENDENTS = """
-update steps set open_deps = open_deps + :by where plan_path = :plan and anchor in
- (select step_anchor from step_deps where plan_path = :plan and depends_on = :anchor)
+update steps set open_deps = open_deps + :by
+  from step_deps d
+ where d.plan_path = :plan and d.depends_on = :anchor
+   and steps.plan_path = d.plan_path and steps.anchor = d.step_anchor
 """
 
 DEPS = "select step_anchor, depends_on from step_deps where plan_path = :plan"

@@ -133,7 +133,7 @@ KEEP = {table: _insert(table, numbered=True) for table in (*COLUMNS, *DASH_COLUM
 RENUMBER = {table: _insert(table, numbered=False) for table in NUMBERED}
 
 #: Facts about this machine's directories: an export leaves them out, a prune deletes them.
-LOCAL_TABLES = ("unsaved", "worktrees", "intents")
+LOCAL_TABLES = ("unsaved", "unpublished", "worktrees", "intents")
 
 #: Children first. All of a plan's steps at once: they refer to each other.
 DELETE = {
@@ -319,7 +319,7 @@ STEP_ATTEMPTS = f"select * from attempts {of_step} order by number"
 #: Everything that refers to a step, children first.
 DROP_OF_STEP = {
     table: f"delete from {table} {of_step}"
-    for table in ("checklist_items", "unsaved", "attempts", "step_artifacts")
+    for table in ("checklist_items", "unsaved", "unpublished", "attempts", "step_artifacts")
 }
 
 FENCING_EVENTS = """

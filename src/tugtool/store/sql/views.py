@@ -1,4 +1,4 @@
-"""Statements that only read."""
+"""Statements that only read, and those of dashes."""
 
 from __future__ import annotations
 
@@ -142,6 +142,14 @@ select at, detail
  order by seq desc
 """
 
+# As far back as a night may go.
+CHANGED_OUTSIDE = """
+select seq, detail
+  from events
+ where plan_path = :plan and kind = 'run' and detail like :what
+   and seq > (select max(seq) from events) - 20000
+"""
+
 LAST_SEEN = """
 select max(seen_at)
   from attempts
@@ -210,4 +218,42 @@ select at, step_anchor, kind, detail
  where plan_path = :plan and kind in ('complete', 'reconcile', 'substep_completed',
                                       'substep_reopened', 'reopen', 'revise')
  order by seq
+"""
+
+# -- dashes ----------------------------------------------------------------------------
+
+_dashes = """
+select d.*, (select count(*) from dash_rounds r where r.dash_id = d.id) as rounds
+  from dashes d
+"""
+
+ACTIVE_DASHES = f"{_dashes} where d.status = 'active' order by d.name"
+
+EVERY_DASH = f"{_dashes} order by d.name, d.id"
+
+DASHES_NAMED = f"{_dashes} where d.name = :name order by d.id"
+
+ADD_DASH = """
+insert into dashes (name, description, branch, worktree, base_branch, base_commit, status,
+                    created_at, updated_at)
+values (:name, :description, :branch, :worktree, :base_branch, :base_commit, 'active', :now, :now)
+returning id
+"""
+
+DESCRIBE_DASH = "update dashes set description = :description, updated_at = :now where id = :id"
+
+TOUCH_DASH = "update dashes set updated_at = :now where id = :id"
+
+END_DASH = """
+update dashes
+   set status = :status, ended_at = :now, updated_at = :now, joined_commit = :commit,
+       salvage_ref = :salvage_ref
+ where id = :id and status = 'active'
+"""
+
+ROUNDS = "select * from dash_rounds where dash_id = :id order by number"
+
+ADD_ROUND = """
+insert into dash_rounds (dash_id, number, instruction, summary, files, commit_hash, recorded_at)
+values (:id, :number, :instruction, :summary, :files, :commit, :now)
 """

@@ -61,33 +61,42 @@ class SqliteTransaction:
 
     def first(self, statement: str, **values: object) -> Any | None:
         """Return the first row, or None."""
-        return self._ask(statement, values, file.Cursor.fetchone)
+        try:
+            return self._ask(statement, values).fetchone()
+        except file.FAILURES as error:
+            raise self._store.translated(error) from error
 
     def one(self, statement: str, **values: object) -> Any:
         """Return the row that must exist."""
-        row = self._ask(statement, values, file.Cursor.fetchone)
+        row = self.first(statement, **values)
         assert row is not None, statement
         return row
 
     def all(self, statement: str, **values: object) -> list[Any]:
         """Return all rows."""
-        return self._ask(statement, values, file.Cursor.fetchall)  # type: ignore[no-any-return]
+        try:
+            return self._ask(statement, values).fetchall()
+        except file.FAILURES as error:
+            raise self._store.translated(error) from error
 
     def each(self, statement: str, **values: object) -> Iterator[Any]:
         """Yield the rows one by one."""
         try:
-            yield from self._ask(statement, values, iter)
+            yield from self._ask(statement, values)
         except file.FAILURES as error:
             raise self._store.translated(error) from error
 
     def value(self, statement: str, **values: object) -> Any:
         """Return the first column of the first row."""
-        row = self._ask(statement, values, file.Cursor.fetchone)
+        row = self.first(statement, **values)
         return row[0] if row else None
 
     def run(self, statement: str, **values: object) -> int:
         """Run a statement and return the number of changed rows."""
-        return self._ask(statement, values, _changed)  # type: ignore[no-any-return]
+        try:
+            return self._ask(statement, values).rowcount
+        except file.FAILURES as error:
+            raise self._store.translated(error) from error
 
     later = run
 
@@ -96,8 +105,12 @@ class SqliteTransaction:
 
     def note(self, kind: str, detail: Mapping[str, object], **values: object) -> None:
         """Add an event to the log."""
-        values |= {"kind": kind, "detail": text.encode(detail)}
-        number, step = self._ask(sql.ADD_EVENT, values, _number), values["anchor"]
+        step = values["anchor"]
+        values["kind"], values["detail"] = kind, text.encode(detail)
+        try:
+            number = self._ask(sql.ADD_EVENT, values).lastrowid
+        except file.FAILURES as error:
+            raise self._store.translated(error) from error
         self._noted.append([number, self.now, self.plan, step, detail.get("commit"), kind, step])
 
     def many(self, statement: str, rows: Iterable[Mapping[str, object]]) -> None:
@@ -107,25 +120,23 @@ class SqliteTransaction:
         except file.FAILURES as error:
             raise self._store.translated(error) from error
 
-    def _ask(
-        self, statement: str, values: Mapping[str, object], take: Callable[[Cursor], Any]
-    ) -> Any:
-        """Run a statement and fetch its result: damage may show at any row."""
+    # Called for every statement: it changes the dictionary that its caller's call has made.
+    def _ask(self, statement: str, values: dict[str, Any]) -> Cursor:
+        """Run a statement. Damage may show at any row, so its caller translates errors."""
+        # Nearly every statement needs the plan and the time.
+        values.setdefault("plan", self.plan)
+        values.setdefault("now", self.now)
+        named = _storable(values)
         try:
-            # Nearly every statement needs the plan and the time.
-            named = _storable({"plan": self.plan, "now": self.now, **values})
-            try:
-                return take(self._connection.execute(statement, named))
-            except UnicodeEncodeError:
-                # A caller gave bytes that are not UTF-8; no stored name has them.
-                from tugtool.store.sqlite import create
+            return self._connection.execute(statement, named)
+        except UnicodeEncodeError:
+            # A caller gave bytes that are not UTF-8; no stored name has them.
+            from tugtool.store.sqlite import create
 
-                return take(self._connection.execute(statement, create.written_out(named)))
-        except file.FAILURES as error:
-            raise self._store.translated(error) from error
+            return self._connection.execute(statement, create.written_out(named))
 
 
-def _storable(values: Mapping[str, object]) -> Mapping[str, object]:
+def _storable(values: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the values with NUL, which other engines cannot store, replaced by its symbol."""
     for value in values.values():
         if type(value) is str and "\0" in value:
@@ -135,16 +146,8 @@ def _storable(values: Mapping[str, object]) -> Mapping[str, object]:
     return values
 
 
-def _changed(cursor: Cursor) -> int:
-    return cursor.rowcount
-
-
-def _number(cursor: Cursor) -> int | None:
-    return cursor.lastrowid
-
-
 #: The application id and version in `schema`, which is loaded only to make or migrate.
-CURRENT = (0x54756731, 14)
+CURRENT = (0x54756731, 15)
 
 #: How often a waiting command looks for changes.
 LOOK_SECONDS = 0.05
@@ -196,7 +199,7 @@ class SqliteStore:
 
     def exists(self) -> bool:
         """Return whether there is a database; an empty file is not one, a lost one is refused."""
-        if self.size() > 0:
+        if self.grouped is not None or self.size() > 0:
             return True
         from tugtool.store.sqlite import health
 

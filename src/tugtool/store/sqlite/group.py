@@ -7,12 +7,16 @@ stores every transaction by itself.
 
 from __future__ import annotations
 
+import fcntl
+import os
+
 from tugtool.errors.state import QueryFailed
 from tugtool.store.sqlite import file
+from tugtool.system import lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Self
+    from typing import Any, Self
 
     from tugtool.errors.state import DatabaseError
     from tugtool.store.sqlite import SqliteStore
@@ -28,7 +32,14 @@ class SqliteGroup:
     def __init__(self, store: SqliteStore) -> None:
         self._store = store
         self._connection: Connection
-        self._noted: list[object] = []
+        self._noted: list[Any] = []
+        #: What an operation found out beside the record, for those after it.
+        self.seen: dict[object, Any] = {}
+
+    @property
+    def last_event(self) -> int | None:
+        """The number of the last event that an operation of the group has noted."""
+        return self._noted[-1][0] if self._noted else None
 
     def __enter__(self) -> Self:
         self._connection = self._store.begin(writing=True)
@@ -38,17 +49,36 @@ class SqliteGroup:
     def __exit__(self, kind: object = None, *_: object) -> None:
         self._store.grouped = None
         whole = self._connection.in_transaction
-        noted: Events = self._noted  # type: ignore[assignment]
         commit = kind is None and whole
-        self._store.end(self._connection, writing=True, commit=commit, noted=noted)
+        self._store.end(self._connection, writing=True, commit=commit, noted=self._noted)
         if kind is None and not whole:
             raise self._undone()
+
+    def is_awaited(self) -> bool:
+        """Return whether another process or thread waits to write until the group has ended."""
+        place = lock.beside(self._store.path, busy_seconds=0)
+        if place.line.waiting:
+            return True
+        try:
+            # The next in line holds the turnstile while it waits for the lock.
+            turnstile = os.open(os.path.dirname(self._store.path), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return True
+        try:
+            fcntl.flock(turnstile, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(turnstile)
+        return False
 
     def begin(self, *, writing: bool, urgent: bool = False) -> Connection:
         """Begin one operation of the group."""
         if not self._connection.in_transaction:
             raise self._undone()
-        self._connection.execute("savepoint operation")
+        # What changes nothing has nothing to undo.
+        if writing:
+            self._connection.execute("savepoint operation")
         return self._connection
 
     def end(
@@ -56,7 +86,7 @@ class SqliteGroup:
     ) -> None:
         """End one operation: keep it for the commit, or undo it alone."""
         # A full disk or a damaged file undoes the whole transaction.
-        if not connection.in_transaction:
+        if not writing or not connection.in_transaction:
             return
         try:
             if not commit:

@@ -340,11 +340,11 @@ def completed_since(store: SqliteStore, number: int) -> list[Mapping[str, Any]]:
 
 def refuse_lost(store: SqliteStore) -> None:
     """Refuse a database that existed and is gone or empty; never start over."""
-    if store.backup is not None and is_sound(store.backup):
+    # Each time look at the file last: another process may have made all of them meanwhile.
+    if store.backup is not None and is_sound(store.backup) and not store.size():
         what = "empty" if os.path.exists(store.path) else "gone"
         reason = f"is {what}; a backup is there that ends at {_ends(store.backup)}"
         raise DatabaseUnavailable(store.path, reason=reason, hint=create.RESTORE)
-    # Look at this last: another process may have made both files meanwhile.
     if _has_log(store.path) and not store.size():
         reason = "is gone or empty, but its log is there; what it held may still be saved"
         raise DatabaseUnavailable(store.path, reason=reason)

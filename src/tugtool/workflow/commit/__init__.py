@@ -17,7 +17,7 @@ from tugtool.git import history, index, status, trailers
 from tugtool.state import intents, record
 from tugtool.system import crash
 from tugtool.workflow.commit import log
-from tugtool.workflow.commit.intent import Intent, caller_commit_site, mixed_plans
+from tugtool.workflow.commit.intent import Intent, caller_commit_site, left_out, mixed_plans
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -128,7 +128,10 @@ def commit(
             return _finish(site, earlier, made, issues, recovered=True)
         issues.append(_finish_interrupted(site, earlier, made))
     if completed:
-        return _completed(site, plan, step), []
+        more, told = _publish(site, plan)
+        told = [*told, *left_out(site, step["commit_hash"])]
+        more["warnings"] = [issue["message"] for issue in told]
+        return _completed(site, plan, step) | more, told
     issues += mixed_plans(store, plan, owner)
     return _commit(site, plan, agreed["plan_hash"], step, work, issues, tested)
 
@@ -297,16 +300,13 @@ def _finish(
     if failure is None:
         crash.point("commit.completed")
         site.note.drop()
+        more, told = _publish(site, intent.plan)
+        answer, issues = {**answer, **more}, [*issues, *told]
     else:
         # The intent stays: the next run completes the step with this commit.
         intent.leave(site)
         issues = [*issues, {**failure.issue(), "severity": "warning"}]
-    if recovered and status.inspect(site.top, site.git_dir).dirty:
-        said = (
-            f"{made.hash} was made by an earlier run; what was changed since is not in it: the "
-            "commit of the next step here takes it along, or git commit"
-        )
-        issues = [*issues, {"code": "W112", "severity": "warning", "message": said}]
+    issues = [*issues, *(left_out(site, made.hash) if recovered else ())]
     change = intent.change
     data: Any = {
         **answer,
@@ -326,6 +326,14 @@ def _finish(
     return data, issues
 
 
+def _publish(site: CommitSite, plan: str) -> tuple[Any, list[Issue]]:
+    if not site.publishes:
+        return {}, []
+    from tugtool.workflow import remote
+
+    return remote.publish_after(site, plan)
+
+
 def _complete(
     site: CommitSite, intent: Intent, made: WorkCommit
 ) -> tuple[Mapping[str, object], TugError | None]:
@@ -341,6 +349,7 @@ def _complete(
             commit=made.hash,
             intent_at=intent.created_at,
             tested=intent.proven_tree(site, made.hash),
+            publish=site.publishes,
         )
     except TugError as error:
         names = {"plan_path": plan, **record.names(anchor), "attempt": intent.attempt}

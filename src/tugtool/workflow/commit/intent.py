@@ -10,9 +10,9 @@ import os
 from tugtool.errors import GitFailed, NoRepository, TugError, listing, plan_argument
 from tugtool.errors.state import DatabaseError
 from tugtool.git import command as git
-from tugtool.git import containing, git_dir, history, index
+from tugtool.git import containing, git_dir, history, index, status
 from tugtool.state import intents
-from tugtool.system import clock, process, text
+from tugtool.system import clock, config, process, text
 from tugtool.workflow.commit import log
 
 TYPE_CHECKING = False
@@ -52,6 +52,11 @@ class CommitSite:
         self.owner = owner
         #: Reads the plan's file there.
         self.copy = copy
+
+    @property
+    def publishes(self) -> bool:
+        """True if its commits have to be pushed to a remote."""
+        return config.load(self.root).is_set("remote.name")
 
     @property
     def note(self) -> process.ProcessNote:
@@ -145,10 +150,10 @@ class Intent:
     def record(self, site: CommitSite, prepare: Callable[[str], None]) -> None:
         """Record the intent after `prepare(now)`; raise E080 if another commit is under way."""
 
-        def detail(now: str) -> str:
+        def detail(now: str) -> tuple[str, str]:
             prepare(now)
             self.created_at, self._seen = now, self._detail(process.process(os.getpid()))
-            return self._seen
+            return now, self._seen
 
         written = intents.begin_commit(
             site.store,
@@ -271,6 +276,18 @@ def _unlock(site: CommitSite) -> None:
 def is_running(row: Row) -> bool:
     """Return whether another, live process wrote the intent of a commit."""
     return process.running(intents.detail(row)["process"]) is not None
+
+
+def left_out(site: CommitSite, commit: str | None) -> list[Issue]:
+    """Return W112 if the worktree has changes that the commit of an earlier run lacks."""
+    if not status.inspect(site.top, site.git_dir).dirty:
+        return []
+    made = "the step was completed" if commit is None else f"{commit} was made"
+    said = (
+        f"{made} by an earlier run; what was changed since is not in it: the "
+        "commit of the next step here takes it along, or git commit"
+    )
+    return [{"code": "W112", "severity": "warning", "message": said}]
 
 
 def mixed_plans(store: Store, plan: str, owner: str) -> list[Issue]:

@@ -17,12 +17,12 @@ from tugtool.git import advance, refs
 from tugtool.git import command as git
 from tugtool.state import dashes, intents
 from tugtool.state.record import owner_of
-from tugtool.store import NO_PLAN
+from tugtool.store import NO_PLAN, file_store
 from tugtool.store.owners import on_other_machine
 from tugtool.system import crash, lock
 from tugtool.workflow import worktree
 from tugtool.workflow.merge import rehearsal
-from tugtool.workflow.worktree import LOCK_SECONDS, Worktree
+from tugtool.workflow.worktree import LOCK_SECONDS, Worktree, build
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,6 +60,20 @@ def directory_of(repo: Repository, name: str) -> str:
     return os.path.join(repo.root, dashes.worktree(name))
 
 
+def is_elsewhere(repo: Repository, store: Store, row: Row) -> bool:
+    """Return whether a dash is on another machine, or in another clone on this one.
+
+    Clones share only a record on a server. A clone that has neither the branch nor the directory,
+    nor a release that was interrupted, did not make the dash.
+    """
+    if on_other_machine(row["worktree"]) or file_store(store) is not None:
+        return on_other_machine(row["worktree"])
+    path = os.path.join(repo.root, row["worktree"])
+    if os.path.isdir(path) or refs.branch_tip(repo.root, row["branch"]) is not None:
+        return False
+    return intents.find_intent(store, "remove", path) is None
+
+
 class Dash:
     """A recorded dash; git is asked on demand."""
 
@@ -73,9 +87,10 @@ class Dash:
         self.base = str(row["base_branch"])
         self.path = directory_of(repo, self.name)
         #: Whether it is under way on another machine: git here knows nothing of it.
-        self.is_away = row["status"] == "active" and on_other_machine(row["worktree"])
+        self.is_away = row["status"] == "active" and is_elsewhere(repo, store, row)
         if self.is_away:
-            self.path = str(row["worktree"])
+            own = not on_other_machine(row["worktree"])
+            self.path = f"another clone:{row['worktree']}" if own else str(row["worktree"])
         if self.is_away and not to_look:
             reason = f"it is on {self.path.partition(':')[0]}"
             hint = f"tugcode dash show {self.name}"
@@ -123,7 +138,7 @@ def named(space: Workspace, given: str | None) -> str:
         return bare(given)
     repo = space.repo
     for row in dashes.every(space.store, ended=False):
-        own = not on_other_machine(row["worktree"])
+        own = not is_elsewhere(repo, space.store, row)
         if own and directory_of(repo, row["name"]) == space.worktree:
             return str(row["name"])
     raise NoSuchDash("")
@@ -170,7 +185,7 @@ def repair_join(repo: Repository, store: Store) -> dict[str, DashJoin]:
     that wrote an intent found here is dead. Return the finished ones by name.
     """
     done: dict[str, DashJoin] = {}
-    for intent in intents.list_intents(store, "join"):
+    for intent in build.own_intents(repo, store, "join"):
         script = intents.detail(intent)
         left = advance.left_off(repo.root, repo.common_dir)
         # Another command's leftovers in the main worktree are not ours to finish or undo.

@@ -150,11 +150,12 @@ class _Making:
             return self._adopt(tip)
         if os.path.lexists(self.path):
             raise NotMade(self.path, reason="the path exists already")
+        preparation = setup.Preparation(self.repo)
         detail: dict[str, object] = {"branch": self.branch, "base_branch": self.onto}
         intents.add(self.store, NO_PLAN, "create", self.path, head=self.start, detail=detail)
         crash.point("dash.intent")
         try:
-            self._make()
+            self._make(preparation)
         except BaseException as error:
             left = build.undo(
                 self.repo, self.store, self.path, branch=self.branch, start=self.start
@@ -166,13 +167,13 @@ class _Making:
             raise
         return "created"
 
-    def _make(self) -> None:
+    def _make(self, preparation: setup.Preparation) -> None:
         build.branch(self.repo, self.branch, self.start, said="tugcode: dash create")
         crash.point("dash.branch")
         build.directory(self.repo, self.path, self.branch)
         crash.point("dash.worktree")
         build.verify(self.repo, self.path, self.branch, self.start)
-        setup.Preparation(self.repo).run([self.path])
+        preparation.run([self.path])
         self._record(self.start)
         crash.point("dash.recorded")
 

@@ -7,7 +7,7 @@ from tugtool.errors import GitFailed, TugError, quoted
 from tugtool.errors.git import WrongBranch
 from tugtool.git import command as git
 from tugtool.git import history, index, refs, status, trailers
-from tugtool.git.worktrees import SafeView
+from tugtool.git.safe_view import SafeView
 from tugtool.state import dashes, intents
 from tugtool.state.dashes import Round
 from tugtool.store import NO_PLAN

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tugtool.errors import TugError
-from tugtool.git.worktrees import SafeView
+from tugtool.git.safe_view import SafeView
 from tugtool.workflow.doctor import (
     DoctorFinding,
     Subject,
@@ -56,6 +56,7 @@ CHECKS = (
     Check("log-merging", plans.log_merging, needs=_GIT),
     Check("database", record.opened),
     Check("server", record.server),
+    Check("serve", record.served),
     Check("lock", record.lock),
     Check("integrity", record.integrity, needs=_STATE),
     Check("references", record.references, needs=_STATE),
@@ -72,6 +73,7 @@ CHECKS = (
     Check("claims", plans.claims, needs=_BOTH, moving=True),
     Check("parked", plans.parked, needs=_STATE),
     Check("unsaved", worktrees.unsaved, needs=_STATE),
+    Check("unpublished", worktrees.unpublished, needs=_STATE),
     Check("salvages", worktrees.salvages, needs=_GIT, moving=True),
     Check("uncommitted", worktrees.uncommitted, needs=_BOTH, moving=True),
     Check("worktrees", worktrees.worktrees, needs=_TREES, moving=True),
@@ -80,6 +82,9 @@ CHECKS = (
     Check("dashes", worktrees.dashes, needs=_BOTH, moving=True),
     Check("log", plans.logs, needs=_GIT, moving=True),
     Check("guard", guard.guard),
+    Check("mcp", guard.mcp_server),
+    Check("confinement", guard.confinement_works),
+    Check("trust", guard.trusted),
     Check("sqlite", machine.sqlite),
     Check("file-system", machine.file_system),
     Check("disk-space", machine.disk_space),
@@ -208,7 +213,7 @@ def _report(subject: Subject, reports: list[Report]) -> Doctor:
         "fix": subject.fix,
         "counts": counts,
         "checks": [_check(report) for report in reports],
-        "versions": machine.versions(),
+        "versions": machine.versions(subject),
         "start_up_ms": {"bare": bare, "usual": usual},
     }
 

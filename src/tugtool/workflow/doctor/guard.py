@@ -1,17 +1,22 @@
-"""Check that the guard works in every client."""
+"""Check that the guard works in every client, and that agents can be confined."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from typing import NamedTuple
 
 from tugtool import __version__
-from tugtool.errors import CannotRun, TugError, quoted
+from tugtool.agents import mcp_entries
+from tugtool.errors import CannotRun, TugError, listing, quoted
+from tugtool.errors.safety import Unconfined
+from tugtool.plan import catalog, checkpoints
+from tugtool.system import agent_config, config, confinement, files, text
 from tugtool.system import command as system_command
-from tugtool.system import config, files, text
 from tugtool.system.command import Streams
-from tugtool.workflow.doctor import error, warning
+from tugtool.workflow import plans, trust
+from tugtool.workflow.doctor import error, note, warning
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,6 +127,8 @@ def _inside(directory: str) -> list[str]:
 
 def _read(path: str, decode: Callable[[str], Any]) -> dict[str, Any]:
     """Read a client's record; an unreadable one counts as none."""
+    if not os.path.lexists(path):
+        return {}
     try:
         value = decode(files.text(path, files.read(path)))
     except (TugError, ValueError):
@@ -159,6 +166,104 @@ def guard(subject: Subject) -> Iterator[DoctorFinding]:
         yield from _found(subject.repo.root)
     for copy in found:
         yield from _of_client(copy, subject.repo.root)
+
+
+#: A client starts it so, and wants its tools.
+MCP = ("mcp",)
+_ASKING = b"""\
+{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}}
+{"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+"""
+
+
+def mcp_server(subject: Subject) -> Iterator[DoctorFinding]:
+    """Start the MCP server and ask for its tools; then look at the entries of clients."""
+    problem = _mcp_problem((sys.executable, "-P", "-m", "tugtool", *MCP), subject.repo.root)
+    if problem is not None:
+        yield error(f"tugcode mcp {problem}", hint="tugcode mcp --json")
+    root = subject.repo.root
+    if any(os.path.isfile(os.path.join(root, name)) for name in mcp_entries.FILES):
+        for each in mcp_entries.entry_problems(root):
+            yield warning(each.problem, hint=each.hint)
+
+
+def _mcp_problem(argv: tuple[str, ...], cwd: str) -> str | None:
+    """Say what is wrong with the server's answers, or None."""
+    streams = Streams.keep(given=_ASKING)
+    try:
+        done = system_command.run(argv, cwd=cwd, streams=streams, limit_seconds=LIMIT_SECONDS)
+    except CannotRun as missing:
+        return f"cannot be run: {missing.message}"
+    if done.timed_out:
+        return f"does not answer within {LIMIT_SECONDS:.0f} s"
+    try:
+        answers: Any = [text.decode(line) for line in done.out.text().splitlines()]
+        named = [each["name"] for each in answers[-1]["result"]["tools"]]
+    except (ValueError, LookupError, TypeError):
+        said = done.err.text().strip()[:500] or done.out.text()[:500]
+        # Wrong settings are another check's finding.
+        return None if "E071" in said else f"does not list its tools: {said}"
+    return None if "status" in named else f"lists other tools: {', '.join(named)}"
+
+
+#: Writes a file inside of its place, and tries one outside.
+_ATTEMPT = "echo >inside/file; echo >outside/file"
+
+
+def confinement_works(subject: Subject) -> Iterator[DoctorFinding]:
+    """Try the confinement that the settings of agents ask for."""
+    import tempfile
+
+    agents = [each for each in map(subject.settings.agent, agent_config.ROLES) if each is not None]
+    confined = [each for each in agents if each.confine == "worktree"]
+    for agent in confined:
+        reason = confinement.problem(network=agent.network)
+        if reason is not None:
+            said = f"the {agent.role} is to be confined, and that is not possible here: {reason}"
+            yield error(said, hint="uname -r")
+            return
+    if confined:
+        with tempfile.TemporaryDirectory(prefix="tugcode-doctor-") as place:
+            yield from _tried_out(place)
+        for limit in confinement.limits():
+            yield note(f"confined agents can still {limit}", hint="uname -r")
+    free = [each.role for each in agents if each.confine != "worktree"]
+    if free:
+        said = f"not confined, so these agents can write all that you can: {listing(free)}"
+        yield note(said, hint="tugcode trust --list --json")
+
+
+def trusted(subject: Subject) -> Iterator[DoctorFinding]:
+    """Check that what the repository's files name would run."""
+    if trust.by_environment():
+        return
+    root, settings, lines = subject.repo.root, subject.settings, []
+    for file in catalog.plans(subject.repo):
+        with contextlib.suppress(TugError, OSError):
+            plan = plans.parse(subject.repo, file, settings.number("plan.max_bytes"))
+            lines += checkpoints.commands_of(plan)
+    if not lines and not trust.fingerprints(settings):
+        return
+    for each in trust.notices(root, settings, lines):
+        yield warning(str(each["message"]), hint="tugcode trust")
+
+
+def _tried_out(place: str) -> Iterator[DoctorFinding]:
+    inside, outside = (os.path.join(place, name) for name in ("inside", "outside"))
+    for each in (inside, outside):
+        os.mkdir(each)
+    how = confinement.Confinement("doctor", (inside,))
+    streams = Streams.keep()
+    words = ("/bin/sh", "-c", _ATTEMPT)
+    try:
+        running = system_command.start(words, cwd=place, streams=streams, confined=how)
+    except Unconfined as problem:
+        yield error(f"no command can be confined here: {problem.reason}", hint="uname -r")
+        return
+    with running:
+        running.wait(LIMIT_SECONDS)
+    if os.listdir(outside) or not os.listdir(inside):
+        yield error("a confined command can write outside, or not inside, of its place")
 
 
 def _of_client(copy: ClientPlugin, root: str) -> Iterator[DoctorFinding]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import sys
 from functools import partial
+from itertools import chain, islice
 
 from tugtool import __version__
 from tugtool.agents import clis
+from tugtool.agents import confinement as agent_confinement
 from tugtool.errors import BadSetting, CannotRun, GitUnusable, TugError, Unwritable, quoted
 from tugtool.errors.git import CommitRefused
 from tugtool.git import command as git
@@ -18,7 +20,7 @@ from tugtool.git import refs, worktrees
 from tugtool.state import history
 from tugtool.store.sqlite import file
 from tugtool.system import command as system_command
-from tugtool.system import config
+from tugtool.system import config, state_config
 from tugtool.system.clock import seconds_between
 from tugtool.system.command import Streams
 from tugtool.workflow import plans, records, worktree
@@ -127,15 +129,20 @@ CLOCK_SECONDS = 60
 MOST_STARTS, MOST_MILLISECONDS = 3, 20
 
 
-def versions() -> DoctorVersions:
-    """Return the versions of Python, SQLite and git."""
-    return {
+def versions(subject: Subject) -> DoctorVersions:
+    """Return the versions of Python, SQLite and git, and what has the state if not a file."""
+    found: DoctorVersions = {
         "tugtool": __version__,
         "python": ".".join(map(str, sys.version_info[:3])),
         "sqlite": file.VERSION,
         "sqlite_wal_reset_bug": file.has_wal_reset_bug(),
         "git": git.version(),
     }
+    url = subject.settings.state_url()
+    if url:
+        found["state"] = "a server" if url.startswith("http") else "PostgreSQL"
+        found["state_url"] = state_config.without_password(url)
+    return found
 
 
 def git_version(subject: Subject) -> Iterator[DoctorFinding]:
@@ -312,11 +319,13 @@ def of_agents(settings: Settings, roles: Iterable[str]) -> Iterator[TugError]:
 
 
 def of_programs(settings: Settings, roles: Iterable[str]) -> Iterator[TugError]:
-    """Yield agents whose program is missing."""
-    agents = [settings.agent(role) for role in roles]
+    """Yield agents whose program is missing, and the first that cannot be confined."""
+    agents = [agent for agent in map(settings.agent, roles) if agent is not None]
     for agent in agents:
-        if agent is not None:
-            yield from _missing(settings, agent)
+        yield from _missing(settings, agent)
+    tries = (_tried(partial(agent_confinement.refuse_missing, agent)) for agent in agents)
+    # The reason is the same for all.
+    yield from islice(chain.from_iterable(tries), 1)
 
 
 def _tried(check: Callable[[], object]) -> Iterator[TugError]:

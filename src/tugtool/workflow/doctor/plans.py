@@ -6,7 +6,7 @@ import os
 from functools import partial
 
 from tugtool import state
-from tugtool.errors import plan_argument, quoted
+from tugtool.errors import merge_command, plan_argument, quoted
 from tugtool.errors.git import NoBaseBranch
 from tugtool.errors.state import move_command
 from tugtool.git import command as git
@@ -17,9 +17,10 @@ from tugtool.state import worktrees as state_worktrees
 from tugtool.store.owners import on_other_machine
 from tugtool.system import agent_config
 from tugtool.system import files as system_files
-from tugtool.workflow import plans, records
+from tugtool.workflow import needs, plans, records
 from tugtool.workflow.commit import log
 from tugtool.workflow.doctor import error, machine, note, warning
+from tugtool.workflow.sentences import unpushed
 from tugtool.workflow.worktree import branches
 
 TYPE_CHECKING = False
@@ -97,12 +98,24 @@ def merging(subject: Subject) -> Iterator[DoctorFinding]:
                 hint = f"tugcode review {plan_argument(key)}"
             but = "" if audit is None else f", nor approved: {audit['summary']}"
             yield note(f"{key} is done, and not merged{but}", hint=hint)
+        if plan["merged_commit"] is not None and subject.settings.is_set("remote.name"):
+            yield from _unpushed(subject, key)
         if plan["status"] == "active":
             for tree in trees:
                 if _landed(subject, tree):
                     said = f"{tree['branch']} is on {tree['base_branch']}, and {key} is not done"
                     hint = f"tugcode reconcile {plan_argument(key)} --dry-run"
                     yield note(said, hint=hint)
+
+
+def _unpushed(subject: Subject, key: str) -> Iterator[DoctorFinding]:
+    """Find a merge that the remote lacks, as far as this clone knows."""
+    merge = proofs.facts(subject.store, key).unpushed
+    if merge is not None:
+        found = {"unpushed_merge": merge}
+        needs.settle_merge(subject, found)
+        if found:
+            yield warning(f"{key} is {unpushed(merge)}", hint=merge_command(key, push=True))
 
 
 def _landed(subject: Subject, tree: Row) -> bool:

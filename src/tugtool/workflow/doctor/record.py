@@ -7,11 +7,11 @@ from functools import partial
 
 from tugtool import state
 from tugtool.errors import TugError, listing, plan_argument, quoted
-from tugtool.state import dashes, intents, plans, record
+from tugtool.state import dashes, plans, record
 from tugtool.store import NO_PLAN, file_store
 from tugtool.store.sqlite import health
 from tugtool.system.text import many
-from tugtool.workflow import commit, dash, merge, shared_record, worktree
+from tugtool.workflow import commit, dash, merge, server_note, shared_record, worktree
 from tugtool.workflow.commit import intent
 from tugtool.workflow.commit.intent import CommitSite
 from tugtool.workflow.dash import Dash, rounds
@@ -43,6 +43,7 @@ def opened(subject: Subject) -> Iterator[DoctorFinding]:
     """Check that there is a database of ours that this version can read."""
     broken = subject.unread
     if broken is None:
+        yield from _unknown_address(subject)
         return
     if broken.facts.get("sqlite") != "OLDER":
         busy = str(broken.facts.get("sqlite")).startswith("BUSY")
@@ -56,6 +57,16 @@ def opened(subject: Subject) -> Iterator[DoctorFinding]:
         return f"migrated; a copy from before is in {subject.copies}"
 
     yield warning(broken.message, hint="tugcode doctor --fix", repair=repair)
+
+
+def _unknown_address(subject: Subject) -> Iterator[DoctorFinding]:
+    """Find a clone without a state where others share one."""
+    if subject.recorded or subject.settings.file is None:
+        return
+    from tugtool.workflow import shared_record
+
+    for each in shared_record.lacking_address(subject.repo, subject.settings):
+        yield warning(each["message"], hint=each["hint"])
 
 
 def lock(subject: Subject) -> Iterator[DoctorFinding]:
@@ -105,6 +116,14 @@ def server(subject: Subject) -> Iterator[DoctorFinding]:
     for name, size in server_health.standbys_behind(store):
         said = f"the standby {name} lacks {size >> 20} MB that are committed"
         yield warning(f"{said}: they would be lost if it took over now", hint="tugcode config")
+
+
+def served(subject: Subject) -> Iterator[DoctorFinding]:
+    """Name the `tugcode serve` that runs for this repository."""
+    running = server_note.running(subject.repo)
+    if running is not None:
+        said = f"tugcode serve runs at {running['url']} (process {running['pid']})"
+        yield note(said, hint="tugcode serve token list")
 
 
 def integrity(subject: Subject) -> Iterator[DoctorFinding]:
@@ -195,7 +214,7 @@ def backup(subject: Subject) -> Iterator[DoctorFinding]:
 
 def open_intents(subject: Subject) -> Iterator[DoctorFinding]:
     """Find intents whose process has ended."""
-    rows = intents.list_intents(subject.store)
+    rows = build.own_intents(subject.repo, subject.store)
     making = bool(rows) and subject.is_making()
     for row in rows:
         if not (intent.is_running(row) if row["kind"] == "commit" else making):

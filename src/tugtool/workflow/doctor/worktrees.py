@@ -9,17 +9,16 @@ from tugtool.errors import TugError, listing, plan_argument, quoted
 from tugtool.git import command as git
 from tugtool.git import git_dir, merge_tree, refs, trailers
 from tugtool.git import worktrees as git_worktrees
-from tugtool.state import attempts, intents, proofs, record
+from tugtool.state import attempts, intents, proofs, publication, record
 from tugtool.state import dashes as state_dashes
 from tugtool.state import worktrees as state_worktrees
-from tugtool.store.owners import on_other_machine
 from tugtool.store.sqlite import health
 from tugtool.system import clock
 from tugtool.workflow import salvage, worktree
 from tugtool.workflow.commit import log
+from tugtool.workflow.dash import is_elsewhere
 from tugtool.workflow.doctor import note, warning
 from tugtool.workflow.salvage import catch_up
-from tugtool.workflow.worktree import branches as worktree_branches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -141,7 +140,7 @@ def branches(subject: Subject) -> Iterator[DoctorFinding]:
     checked_out = {facts.get("branch") for facts in subject.worktrees()}
     away = state_worktrees.list_worktrees(subject.store, elsewhere=True)
     known = {tree.branch for tree in trees} | {row["branch"] for row in away}
-    own = refs.branches(subject.repo.root, worktree_branches.BRANCHES)
+    own = refs.branches(subject.repo.root, worktree.BRANCHES)
     for name, tip in own.items():
         if name not in checked_out | known:
             yield _lonely(root, name, tip)
@@ -149,7 +148,7 @@ def branches(subject: Subject) -> Iterator[DoctorFinding]:
         if tree.row is not None and tree.exists and not refs.branch_tip(root, tree.branch):
             said = f"the branch {tree.branch} of {tree.path} is gone"
             yield warning(said, hint=f"git -C {quoted(tree.path)} status")
-    for under in (worktree_branches.BRANCHES, worktree.DASH_BRANCHES):
+    for under in (worktree.BRANCHES, worktree.DASH_BRANCHES):
         taken = refs.in_the_way(root, under)
         if taken is not None:
             yield warning(taken, hint=f"git log --oneline --max-count=5 {under.rstrip('/')}")
@@ -191,7 +190,8 @@ def _lonely(root: str, name: str, tip: str) -> DoctorFinding:
 def dashes(subject: Subject) -> Iterator[DoctorFinding]:
     """Find active dashes whose worktree or branch is gone."""
     every = state_dashes.every(subject.store, ended=False)
-    for row in (row for row in every if not on_other_machine(row["worktree"])):
+    own = (row for row in every if not is_elsewhere(subject.repo, subject.store, row))
+    for row in own:
         path = os.path.join(subject.repo.root, row["worktree"])
         if intents.find_intent(subject.store, "remove", path) is not None:
             # It is being released, which `intents` reports.
@@ -220,6 +220,30 @@ def unsaved(subject: Subject) -> Iterator[DoctorFinding]:
         )
         hint = f"tugcode why {plan_argument(row['plan_path'])} {quoted(row['step_anchor'])}"
         yield warning(said, hint=hint, repair=partial(_catch_up, subject, row))
+
+
+def unpublished(subject: Subject) -> Iterator[DoctorFinding]:
+    """Find completed steps of this machine whose commits the remote lacks."""
+    if not subject.settings.is_set("remote.name"):
+        return
+    name = subject.settings.word("remote.name")
+    for row in publication.own_unpublished(subject.store):
+        because = f": {row['problem']}" if row["problem"] else ""
+        said = f"the commit of {row['step_anchor']} of {row['plan_path']} is not on {name}{because}"
+        repair = partial(_publish, subject, row)
+        yield warning(said, hint="tugcode worktree publish", repair=repair)
+
+
+def _publish(subject: Subject, row: Row) -> str:
+    from tugtool.workflow import remote
+
+    to = remote.remote_of(subject.repo.root)
+    assert to is not None
+    done = remote.Publisher(to, subject.live, subject.repo.root, subject.actor).run([row])
+    refused = next((each.refusal for each in done if each.refusal), None)
+    if refused is not None:
+        return f"not done: {remote.meaning(refused)}"
+    return "pushed" if done else "not done: its branch is not in this clone"
 
 
 def salvages(subject: Subject) -> Iterator[DoctorFinding]:

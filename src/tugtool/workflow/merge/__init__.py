@@ -14,15 +14,16 @@ from tugtool.errors import listing, plan_argument, quoted
 from tugtool.errors.git import MergeRefused
 from tugtool.git import advance, history, merge_tree, refs, trailers
 from tugtool.git import command as git
-from tugtool.state import intents, proofs, record, reviews
-from tugtool.store.owners import on_other_machine
-from tugtool.system import crash
-from tugtool.workflow import salvage, worktree
+from tugtool.state import attempts, intents, proofs, record, reviews
+from tugtool.store.owners import machine_of, on_other_machine
+from tugtool.system import config, crash
+from tugtool.workflow import plans, salvage, worktree
 from tugtool.workflow.commit import log
-from tugtool.workflow.merge import rehearsal
+from tugtool.workflow.merge import push as pushing
+from tugtool.workflow.merge import reconcile, rehearsal
 from tugtool.workflow.merge.reconcile import Evidence, Range
 from tugtool.workflow.merge.rehearsal import Rehearsal
-from tugtool.workflow.worktree import branches
+from tugtool.workflow.worktree import branches, build
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class _Order(NamedTuple):
     unproven_by: str | None
     #: Commands that have to pass on the merged result.
     check: Sequence[str]
+    #: Whether the plan is merged anew, because the merge of another machine never came.
+    anew: bool = False
 
 
 def merge(
@@ -55,8 +58,12 @@ def merge(
     squash: bool = False,
     dry_run: bool = False,
     unproven: bool = False,
+    push: bool = False,
 ) -> tuple[Merge, list[dict[str, Any]]]:
-    """Merge the plan's branches into its base branch, and remove them. Return data and warnings."""
+    """Merge the plan's branches into its base branch, and remove them. Return data and issues.
+
+    With `push` push the base branch to the remote afterwards, also if it was merged before.
+    """
     # Collect warnings before the merge; afterwards they no longer apply.
     repo, store, actor = space.repo, space.store, space.owner
     issues = [*_unapproved(store, plan), *_outgrown(repo, store, plan)]
@@ -64,10 +71,23 @@ def merge(
         reason = f"this is {repo.worktree}, and merging is done in the main worktree, {repo.root}"
         raise MergeRefused(plan, reason=reason, hint=f"cd {quoted(repo.root)}")
     # One at a time: the second merge finds the first one's result.
-    with nullcontext() if dry_run else worktree.worktrees_lock(repo), _refusals(plan):
+    with nullcontext() if dry_run else worktree.worktrees_lock(repo), _refusals(store, plan):
         by = space.person() if unproven else None
+        travels = space.settings.is_set("remote.name")
+        if travels and not dry_run:
+            # A clone that only merges has no rule yet for the log of all steps.
+            plans.ignore_state(repo)
         order = _Order(squash, dry_run, by, space.settings.words("merge.check"))
-        return _merge(repo, store, plan, issues, order, actor), issues
+        if not push:
+            data: Any = _merge(repo, store, plan, issues, order, actor)
+            return pushing.unpushed(repo, data, issues) if travels else data, issues
+        if not dry_run:
+            # An interrupted merge may have left the index locked, and nothing can be pulled then.
+            advance.recover(repo)
+        before, anew = pushing.merged_before(repo, store, plan)
+        issues += anew
+        data = before or _merge(repo, store, plan, issues, order._replace(anew=bool(anew)), actor)
+        return (data, issues) if dry_run else pushing.push(space, data, issues)
 
 
 def _unapproved(store: Store, plan: str) -> Iterator[dict[str, Any]]:
@@ -106,10 +126,12 @@ def _merge(
     if left_off is not None:
         script, resumed = left_off, True
     else:
-        _refuse_unfit(facts)
+        _refuse_unfit(facts, anew=order.anew)
+        away = _fetch(repo, facts)
         found = Evidence(Range(repo, facts), facts)
-        issues += _other_plans(store, found)
-        script = _rehearse(repo, found, squash=order.squash)
+        issues += [*_other_plans(store, found), *reconcile.cut_repairs(store, found)]
+        script = _rehearse(repo, found, order=order, away=away)
+        issues += rehearsal.left_out(script.pop("left_out"))
         script["unsettled"] = reviews.unsettled(store, plan)
         resumed = begun is not None and begun["plan_path"] == plan
     answer = _answer(plan, script, dry_run=dry_run, resumed=resumed)
@@ -134,7 +156,7 @@ def finish_interrupted(
     if repo.worktree != repo.root:
         reason = f"it is finished in the main worktree, {repo.root}"
         raise MergeRefused(plan, reason=reason, hint=f"cd {quoted(repo.root)}")
-    with worktree.worktrees_lock(repo), _refusals(plan):
+    with worktree.worktrees_lock(repo), _refusals(store, plan):
         facts, begun = proofs.merge_facts(store, plan, repo.root)
         if begun is None:
             return True
@@ -148,12 +170,19 @@ def finish_interrupted(
 
 
 @contextmanager
-def _refusals(plan: str) -> Iterator[None]:
+def _refusals(store: Store, plan: str) -> Iterator[None]:
     """Turn a main worktree that cannot move into a refusal of the merge."""
     try:
         yield
     except advance.Blocked as blocked:
         reason, hint = blocked.reason, blocked.hint
+        files: Any = blocked.facts.get("files", ())
+        said = [
+            each for each in attempts.outside(store, plan) if any(name in each for name in files)
+        ]
+        if said:
+            # The person did not change them.
+            reason, hint = f"{reason}; {said[-1]}", f"tugcode report {plan_argument(plan)}"
         raise MergeRefused(plan, reason=reason, hint=hint, **blocked.facts) from blocked
 
 
@@ -174,19 +203,18 @@ def _left_off(repo: Repository, plan: str, begun: Row | None) -> dict[str, Any] 
 def _again(repo: Repository, store: Store, begun: Row | None, plan: str) -> str:
     """Return the command that continues the command stopped in the main worktree."""
     left = advance.left_off(repo.root, repo.common_dir)
-    for row in intents.list_intents(store, "join") if left is not None else ():
+    for row in build.own_intents(repo, store, "join") if left is not None else ():
         script = intents.detail(row)
         if left is not None and script["result"] == left.result:
             return f"tugcode dash join {quoted(script['name'])}"
     return f"tugcode merge {plan_argument(plan if begun is None else begun['plan_path'])}"
 
 
-def _refuse_unfit(facts: Facts) -> None:
+def _refuse_unfit(facts: Facts, *, anew: bool) -> None:
     """Refuse a plan whose record does not allow a merge."""
     row, plan = facts.row, facts.plan
-    if row["merged_commit"] is not None:
-        was = row["merged_commit"]
-        raise MergeRefused(plan, reason=f"it has been merged, as {was}", merged_commit=was)
+    if row["merged_commit"] is not None and not anew:
+        raise pushing.merged_already(facts)
     if row["status"] != "done":
         tops = [step for step in facts.steps if step["parent_anchor"] is None]
         unfinished = [step["anchor"] for step in tops if step["status"] != "completed"]
@@ -216,9 +244,8 @@ def _other_plans(store: Store, found: Evidence) -> list[dict[str, Any]]:
         reason = f"its branches have commits of plans that are not done: {named}"
         raise MergeRefused(plan, reason=reason, hint="tugcode status")
     if told["unknown"]:
-        said.append(
-            f"commits of plans that are not recorded come along: {listing(told['unknown'])}"
-        )
+        named = listing(told["unknown"])
+        said.append(f"commits of plans that are not recorded come along: {named}")
     return [{"code": "W116", "severity": "warning", "message": each} for each in said]
 
 
@@ -233,8 +260,18 @@ def _is_anothers(found: Evidence, branch: Branch) -> bool:
     return bool(commits & found.others.keys()) and not commits & own
 
 
-def _rehearse(repo: Repository, found: Evidence, *, squash: bool) -> dict[str, Any]:
-    """Prepare everything without touching anything."""
+def _fetch(repo: Repository, facts: Facts) -> str:
+    """Fetch the plan's branches, if commits travel by a remote. Return why it did not work."""
+    if not config.load(repo.root).is_set("remote.name"):
+        return ""
+    from tugtool.workflow import remote
+
+    refusal = remote.fetch_plan(repo.root, facts.names, [row["branch"] for row in facts.worktrees])
+    return "" if refusal is None else remote.meaning(refusal)
+
+
+def _rehearse(repo: Repository, found: Evidence, *, order: _Order, away: str) -> dict[str, Any]:
+    """Prepare everything without touching anything; `away` is why the remote did not answer."""
     facts, plan = found.facts, found.facts.plan
     base = found.range.base
     if base is None:
@@ -242,9 +279,9 @@ def _rehearse(repo: Repository, found: Evidence, *, squash: bool) -> dict[str, A
         raise MergeRefused(plan, reason=reason, hint="git branch")
     advance.refuse_other_branch(repo, base)
     advance.refuse_unclean(repo)
-    _refuse_stray_steps(found)
+    _refuse_stray_steps(found, away)
     head = refs.head(repo.root)
-    rehearsal = Rehearsal(found, head)
+    rehearsal, squash = Rehearsal(found, head, dry_run=order.dry_run), order.squash
     result, carried = rehearsal.result, []
     if squash and not rehearsal.conflicts and result != head:
         # The squashed commit names all steps that have no commit on the base.
@@ -262,14 +299,14 @@ def _rehearse(repo: Repository, found: Evidence, *, squash: bool) -> dict[str, A
         "squash": squash,
         "squashed": carried,
         "branches": [part.told() for part in rehearsal.parts],
+        "left_out": rehearsal.left_out,
         "conflicts": rehearsal.conflicts,
     }
 
 
-def _refuse_stray_steps(found: Evidence) -> None:
+def _refuse_stray_steps(found: Evidence, away: str) -> None:
     """Refuse if the commit of a step would not be merged."""
-    plan, stray = found.facts.plan, {}
-    tips = found.range.tips
+    plan, tips, stray = found.facts.plan, found.range.tips, {}
     coming = history.reachable(found.inside, tips)
     for step in found.facts.steps:
         anchor, hash_ = step["anchor"], step["commit_hash"]
@@ -278,10 +315,29 @@ def _refuse_stray_steps(found: Evidence) -> None:
             stray[anchor] = hash_
     if stray:
         root = found.range.root
+        _refuse_absent(found, stray, away)
         named = [f"{anchor} ({hash_[:12]}{_saved(root, hash_)})" for anchor, hash_ in stray.items()]
         reason = f"commits of completed steps are on none of its branches: {listing(named)}"
         hint = f"git for-each-ref --contains {next(iter(stray.values()))}"
         raise MergeRefused(plan, reason=reason, hint=hint, commits=stray)
+
+
+def _refuse_absent(found: Evidence, stray: dict[str, str], away: str) -> None:
+    """Raise E062 for commits that other machines made and this clone does not have."""
+    root, plan = found.range.root, found.facts.plan
+    unknown = refs.unknown(root, stray.values())
+    lost = [step for step in found.facts.steps if stray.get(step["anchor"]) in unknown]
+    steps = [step for step in lost if on_other_machine(step["completed_by"] or "")]
+    if not steps:
+        return
+    named = [f"{step['anchor']} (made on {machine_of(step['completed_by'])})" for step in steps]
+    branch = {row["path"]: row["branch"] for row in found.facts.worktrees}
+    reason = f"this clone does not have the commits of {listing(named)}"
+    hint = f"git fetch origin {quoted(branch.get(steps[0]['completed_by'], ''))}".rstrip(" '")
+    if config.load(root).is_set("remote.name"):
+        there = away or "the remote does not have them either: tugcode worktree publish there"
+        reason, hint = f"{reason}; {there}", f"tugcode show {plan_argument(plan)}"
+    raise MergeRefused(plan, reason=reason, hint=hint, commits=stray)
 
 
 def _has(found: Evidence, tips: list[str], hash_: str) -> bool:
@@ -323,7 +379,7 @@ def _in_conflict(plan: str, conflicts: list[dict[str, Any]]) -> MergeRefused:
     return MergeRefused(
         plan,
         reason=f"branches are in conflict: {told}",
-        hint=f"tugcode merge {plan_argument(plan)} --dry-run --json",
+        hint=f"tugcode merge {plan_argument(plan)} --dry-run",
         conflicts=conflicts,
     )
 
@@ -343,7 +399,8 @@ def _move(repo: Repository, store: Store, plan: str, script: dict[str, Any]) -> 
 def _conclude(
     repo: Repository, store: Store, facts: Facts, script: dict[str, Any], actor: str | None
 ) -> dict[str, Any]:
-    plan = facts.plan
+    plan, settings = facts.plan, config.load(repo.root)
+    to = {"remote": settings.word("remote.name"), "base_branch": script["base_branch"]}
     merged = [(part["branch_name"], part["tip"]) for part in script["branches"]]
     proofs.landed(
         store,
@@ -353,6 +410,7 @@ def _conclude(
         squashed=script["squashed"],
         actor=actor,
         unproven=_unproven(script),
+        remote=to if settings.is_set("remote.name") else None,
     )
     crash.point("merge.recorded")
     done = rehearsal.tidy(repo, store, merged)

@@ -1,4 +1,4 @@
-"""Complete steps in the record from commits in git."""
+"""Read from commits in git which steps are done, and which changes of an audit count."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tugtool.workflow.worktree.branches import BranchMap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Sequence
     from typing import Any
 
     from tugtool.git import Repository
@@ -166,6 +166,58 @@ class Evidence:
                 "detail": detail,
             }
         )
+
+
+def cut_repairs(store: Store, found: Evidence) -> list[dict[str, Any]]:
+    """Leave out what an audit changed that another audit has repeated. Return a warning for each.
+
+    A machine may die between the change and the auditor's answer; another one then audits anew.
+    """
+    approved, said = _approved(store, found.facts), []
+    commit = str(approved.get("commit", ""))
+    if not commit:
+        return []
+    if commit not in found.inside and approved["changed"]:
+        said.append(f"the commit that the auditor approved, {commit}, is on none of its branches")
+    else:
+        kept = history.reachable(found.inside, [commit]) | found.on_base
+        for branch in found.range.branches:
+            line = [found.inside[name] for name in history.first_parents(found.inside, branch.tip)]
+            below = None if found.inside.get(commit) in line else _below_repairs(line, kept)
+            if below is not None:
+                why = "is left out: an audit made it that did not finish, and another one approved"
+                said.append(f"{branch.tip} of {branch.name} {why}")
+                branch.tip = below
+    return [{"code": "W116", "severity": "warning", "message": each} for each in said]
+
+
+def _approved(store: Store, facts: Facts) -> dict[str, Any]:
+    """Return the auditor's last answer since the last step was completed, if it approves."""
+    import json
+
+    since = max((step["completed_at"] or "" for step in facts.steps), default="")
+    for row in state_proofs.artifacts(store, facts.plan, kind="auditor_summary"):
+        try:
+            said = json.loads(row["content"] or "")
+        except ValueError:
+            continue
+        if row["recorded_at"] >= since and isinstance(said, dict):
+            return said if said.get("recommendation") == state_proofs.APPROVE else {}
+    return {}
+
+
+def _below_repairs(line: Sequence[Commit], kept: Collection[str]) -> str | None:
+    """Return the commit below an audit's changes at the end of a branch; None if there are none."""
+    made = [
+        f"\n{trailers.AUDIT}: " in commit.message and commit.hash not in kept for commit in line
+    ]
+    if True not in made:
+        return None
+    last = len(made) - 1 - made[::-1].index(True)
+    above = zip(line[:last], made, strict=False)
+    # A person may have gone on there.
+    is_plain = all(own or len(commit.parents) > 1 for commit, own in above)
+    return line[last].parents[0] if is_plain else None
 
 
 def reconcile(

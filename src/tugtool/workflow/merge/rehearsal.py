@@ -12,9 +12,9 @@ from tugtool.git import command as git
 from tugtool.git import history, merge_tree, refs, worktrees
 from tugtool.git.worktrees import open_directories
 from tugtool.state import completion, proofs
-from tugtool.system import crash
+from tugtool.system import config, crash
 from tugtool.system.text import many
-from tugtool.workflow import salvage, verify
+from tugtool.workflow import salvage, trust, verify
 from tugtool.workflow import worktree as workflow_worktree
 from tugtool.workflow.commit import log
 from tugtool.workflow.worktree import build
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tugtool.state.proofs import Facts
     from tugtool.store import Row, Store
     from tugtool.workflow.merge.reconcile import Evidence
+    from tugtool.workflow.trust import Permit
 
 
 @dataclass(eq=False)
@@ -55,19 +56,24 @@ class BranchPart:
 class Rehearsal:
     """All branches, merged in order into the base branch."""
 
-    def __init__(self, found: Evidence, start: str) -> None:
+    def __init__(self, found: Evidence, start: str, *, dry_run: bool) -> None:
         version, oldest = git.version() or "", workflow_worktree.OLDEST_GIT
         if workflow_worktree.is_old(version):
             raise GitUnusable(f"merging needs git {oldest} or newer, and this is {version}")
         self.found, self.root, self.start = found, found.range.root, start
+        #: A merge would first write the rule by which logs never conflict.
+        self.will_merge_log = dry_run and _is_log_unruled(self.root)
         self.steps_of = {step["anchor"]: step for step in found.facts.steps}
         self.parts = in_order(found.facts, _parts(found))
         self.conflicts: list[dict[str, object]] = []
+        #: Branches in conflict whose steps were all done again elsewhere.
+        self.left_out: list[str] = []
         self.result = start
         #: The commits of the range that the result has.
         self._there = set(found.on_base)
         for part in self.parts:
             self._add(part)
+        self.parts = [part for part in self.parts if part.branch.name not in self.left_out]
 
     def _add(self, part: BranchPart) -> None:
         tip = part.branch.tip
@@ -75,7 +81,9 @@ class Rehearsal:
             part.contained = True
             return
         tree, files = self._merged(part)
-        if files:
+        if files and self._is_superseded(part):
+            self.left_out.append(part.branch.name)
+        elif files:
             steps = self._steps_behind(tip, files)
             self.conflicts.append({"branch_name": part.branch.name, "files": files, "steps": steps})
         elif tree == refs.tree_of(self.root, self.result) and all(
@@ -91,6 +99,15 @@ class Rehearsal:
             self.result = refs.commit_tree(
                 self.root, tree, parents, "\n".join(lines), signed=signed
             )
+
+    def _is_superseded(self, part: BranchPart) -> bool:
+        """Return whether all its commits were made for steps that were done again elsewhere."""
+        found = self.found
+        own = [found.inside[each] for each, home in found.home.items() if home is part.branch]
+        work = {commit.hash for commit in own if len(commit.parents) < 2}
+        made = {proof.commit for proofs in found.all_proofs.values() for proof in proofs}
+        recorded = {step["commit_hash"] for step in self.steps_of.values()}
+        return not part.steps and bool(work) and work <= made - recorded
 
     def _brought(self, tip: str) -> list[str]:
         """Return the steps whose commits come with a branch, in the plan's order."""
@@ -113,7 +130,8 @@ class Rehearsal:
                 hint="git log --oneline --graph --all",
                 branch=part.branch.name,
             )
-        return done.tree, done.files
+        files = done.files
+        return done.tree, [f for f in files if f != log.PATH] if self.will_merge_log else files
 
     def _steps_behind(self, tip: str, files: Sequence[str]) -> list[str]:
         """Return the steps whose commits touch the files on either side."""
@@ -128,6 +146,18 @@ class Rehearsal:
             for anchor in self.steps_of
             if any(proof.commit in touched for proof in self.found.all_proofs.get(anchor, ()))
         ]
+
+
+def _is_log_unruled(root: str) -> bool:
+    out = git.run("check-attr", "-z", "merge", "--", log.PATH, cwd=root)
+    return out.split("\0")[2] == "unspecified"
+
+
+def left_out(names: Iterable[str]) -> list[dict[str, Any]]:
+    """Warn of branches that are left out, because their steps were done again elsewhere."""
+    why = "is left out: its steps were done again elsewhere, and it conflicts with that"
+    said = [f"{name} {why}" for name in names]
+    return [{"code": "W116", "severity": "warning", "message": each} for each in said]
 
 
 def in_order(facts: Facts, parts: Iterable[BranchPart]) -> list[BranchPart]:
@@ -282,6 +312,7 @@ def check(
     """Run commands on the merged result in a worktree of its own; raise E062 if one fails."""
     if not lines or script["result"] == script["head"]:
         return []
+    permit = trust.permit(repo, config.load(repo.root), f"the command `{lines[0]}` of merge.check")
     path = _check_path(repo)
     words = ("worktree", "add", "--quiet", "--detach", path, script["result"])
     git.patiently(*words, cwd=repo.root)
@@ -289,13 +320,17 @@ def check(
     try:
         for line in lines:
             crash.point("merge.checking")
-            ran.append(verify.run_line(line, path, {"TUGCODE_PLAN": plan}, CHECK_SECONDS))
+            ran.append(_check_run(permit, line, path, plan))
             if ran[-1]["exit_status"] or ran[-1]["timed_out"]:
                 raise _failed(plan, ran[-1])
         crash.point("merge.checked")
     finally:
         drop_check(repo)
     return ran
+
+
+def _check_run(permit: Permit, line: str, path: str, plan: str) -> dict[str, Any]:
+    return verify.run_line(permit, line, path, {"TUGCODE_PLAN": plan}, CHECK_SECONDS)
 
 
 def _check_path(repo: Repository) -> str:

@@ -9,12 +9,14 @@ from tugtool.git import command as git
 from tugtool.git import git_dir, index, refs, worktrees
 from tugtool.git.index import put, remove
 from tugtool.plan import catalog
-from tugtool.system import clock, files, lock, process
+from tugtool.system import clock, config, files, lock, process
 from tugtool.workflow.worktree import branches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from tugtool.git import Repository
 
 
 PREFIX = "refs/tug/salvage"
@@ -38,6 +40,23 @@ _UNDER_WAY = (
 
 class Unsalvageable(Exception):
     """A working tree has something that a commit cannot hold."""
+
+
+def own_name() -> str:
+    """Return the name of this machine, as others see it in a shared state."""
+    from tugtool.store import owners  # Only with such a state.
+
+    return owners.this_machine(config.variable("TUGCODE_MACHINE")).name
+
+
+def machine_name(repo: Repository) -> str | None:
+    """Return the machine to name in saved work; None where only one has the state."""
+    return own_name() if config.load(repo.root).state_url() else None
+
+
+def fetch_command(remote: str) -> str:
+    """Return the command that brings the saved work of other machines here."""
+    return f"git fetch {remote} '+{PREFIX}/*:{PREFIX}/*'"
 
 
 class WorktreeLock:

@@ -68,10 +68,17 @@ class Salvage:
             "plan_path": self.facts.get("Plan"),
             "step_anchor": self.facts.get("Step"),
             "attempt": int(number) if number.isdecimal() else None,
-            "worktree": self.facts.get("Worktree"),
+            "worktree": self._worktree(),
             "branch": self.facts.get("Branch"),
             "base_commit": self.base,
         }
+
+    def _worktree(self) -> str | None:
+        """The worktree it was saved from; on another machine `machine:path`."""
+        path, machine = self.facts.get("Worktree"), self.facts.get("Machine")
+        if path is None or machine in (None, salvage.own_name()):
+            return path
+        return f"{machine}:{path}"
 
     def is_of(self, plan: str) -> bool:
         """Return whether it seems to be saved from a worktree of the plan."""
@@ -124,7 +131,14 @@ def list_salvages(repo: Repository, plan: str | None) -> schemas.WorktreeSalvage
     """Return the saved work of one plan or of all, the newest first."""
     found = [each for each in every(repo) if plan is None or each.is_of(plan)]
     found.sort(key=lambda each: (each.seconds, each.ref), reverse=True)
-    return {"plan_path": plan, "salvages": [each.entry() for each in found]}
+    data: schemas.WorktreeSalvageList = {
+        "plan_path": plan,
+        "salvages": [each.entry() for each in found],
+    }
+    settings = config.load(repo.root)
+    if settings.is_set("remote.name"):
+        data["more"] = salvage.fetch_command(settings.word("remote.name"))
+    return data
 
 
 def find_salvage(repo: Repository, given: str) -> Salvage:
@@ -139,7 +153,12 @@ def find_salvage(repo: Repository, given: str) -> Salvage:
 
     close = [each.name for each in found] or text.names(given, [each.name for each in known])
     foreign = given.startswith("refs/") and not given.startswith(f"{salvage.PREFIX}/")
-    raise NoSuchSalvage(given, several=bool(found), close=close, foreign=foreign)
+    error = NoSuchSalvage(given, several=bool(found), close=close, foreign=foreign)
+    settings = config.load(repo.root)
+    if not found and not foreign and settings.is_set("remote.name"):
+        # Another machine may have saved it.
+        error.hint = salvage.fetch_command(settings.word("remote.name"))
+    raise error
 
 
 def show_salvage(

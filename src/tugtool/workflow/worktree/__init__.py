@@ -7,16 +7,15 @@ import os
 from tugtool import errors
 from tugtool.errors import listing, quoted
 from tugtool.git import command as git
-from tugtool.git import refs
+from tugtool.git import containing, refs
 from tugtool.git import worktrees as git_worktrees
+from tugtool.git.safe_view import SafeView
 from tugtool.state import record, worktrees
 from tugtool.state.record import owner_of
 from tugtool.store.owners import on_other_machine
 from tugtool.system import config
 from tugtool.system.lock import FileLock
-from tugtool.system.process import ProcessNote
 from tugtool.system.text import many
-from tugtool.workflow.worktree.branches import BRANCHES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,9 +25,12 @@ if TYPE_CHECKING:
     from tugtool.git import Repository
     from tugtool.schemas import WorktreeList, WorktreeListWorktree, WorktreeListWorktreeHeldStep
     from tugtool.store import Row, Store
+    from tugtool.system.process import ProcessNote
 
 
 DIRECTORY = config.TREES_PATH
+#: Branches of plans.
+BRANCHES = "tugplan/"
 #: Branches and directories of dashes, which have their own commands.
 DASH_BRANCHES = "tugdash/"
 DASH_DIRECTORIES = "tugdash__"
@@ -113,6 +115,8 @@ def worktrees_lock(repo: Repository, seconds: float = LOCK_SECONDS) -> FileLock:
 
 def at_work(repo: Repository) -> ProcessNote:
     """Return the file that records the git process that makes a worktree. Needs the lock."""
+    from tugtool.system.process import ProcessNote
+
     return ProcessNote(os.path.join(repo.common_dir, "tugtool", "worktrees.git"))
 
 
@@ -175,8 +179,20 @@ def trees(repo: Repository, store: Store) -> list[Worktree]:
         if row is not None or own:
             found[path] = Worktree(path, row, facts, every)
     for row in rows.values():
-        found[row["path"]] = Worktree(row["path"], row, None, every)
+        if not is_in_other_clone(repo, row["path"]):
+            found[row["path"]] = Worktree(row["path"], row, None, every)
     return [found[path] for path in sorted(found)]
+
+
+def is_in_other_clone(repo: Repository, path: str) -> bool:
+    """Return whether a path of this machine is, or was, a worktree of another clone."""
+    own = path.startswith(os.path.join(repo.root, "")) or not os.path.isabs(path)
+    while not own and not os.path.lexists(path):
+        path = os.path.dirname(path)
+    try:
+        return not own and containing(path).common_dir != repo.common_dir
+    except errors.NoRepository:
+        return False
 
 
 def is_dash(path: str, branch: str | None) -> bool:
@@ -206,8 +222,8 @@ def way_back(root: str, found: str, recorded: str) -> str:
 
 def changes(path: str) -> list[str]:
     """Return uncommitted changes, untracked files included: git's two letters and the path."""
-    words = ("--porcelain", "--no-renames", "--untracked-files=all", "--ignore-submodules=none")
-    out = git.run("status", *words, "-z", cwd=path)
+    words = ("--porcelain", "--no-renames", "--untracked-files=all", "-z")
+    out = refs.status_with_submodules(path, *words)
     return [field for field in out.split("\0") if field]
 
 
@@ -223,9 +239,8 @@ def _said_of_hidden(found: list[str]) -> list[str]:
 
 def base_branch(repo: Repository, tree: Worktree) -> str | None:
     """Return the branch that its work lands on: its own base, or the main worktree's branch."""
-    if tree.row is not None:
-        return str(tree.row["base_branch"])
-    return refs.current_branch(repo.root)
+    recorded = None if tree.row is None else str(tree.row["base_branch"])
+    return recorded or refs.current_branch(repo.root)
 
 
 def list_worktrees(repo: Repository, store: Store) -> WorktreeList:
@@ -233,10 +248,11 @@ def list_worktrees(repo: Repository, store: Store) -> WorktreeList:
     every = trees(repo, store)
     own = refs.branches(repo.root, BRANCHES)
     others = worktrees.list_worktrees(store, elsewhere=True)
+    others += [r for r in worktrees.list_worktrees(store) if is_in_other_clone(repo, r["path"])]
     every += [Worktree(row["path"], row, None) for row in others]
     for tree in every:
         own.pop(tree.branch or "", None)
-    with git_worktrees.SafeView():
+    with SafeView():
         entries = [_entry(repo, store, tree) for tree in every]
     return {
         "worktrees": entries,
@@ -291,6 +307,15 @@ class Inspection:
         return [*self.final, *([] if force else [*self.claims, *self.files, *self.unproven])]
 
 
+def _live_claims(repo: Repository, tree: Worktree, held: list[Any]) -> list[str]:
+    # A missing directory has no worker, unless a machine with this one's id may have it.
+    foreign = tree.facts is None and bool(config.load(repo.root).state_url())
+    live = held if foreign or os.path.lexists(tree.path) else []
+    more = "; git does not know it here: machines with one id need a TUGCODE_MACHINE each"
+    said = "it holds {step_anchor} of {plan_path} until {lease_expires_at}" + more * foreign
+    return [said.format(**step) for step in live if step["lease"] == "live"]
+
+
 def inspect(
     repo: Repository,
     store: Store,
@@ -303,12 +328,7 @@ def inspect(
     tips = refs.branches(repo.root) if tips is None else tips
     seen = Inspection()
     seen.held = worktrees.claimed_steps(store, tree.owner)
-    seen.claims = [
-        f"it holds {step['step_anchor']} of {step['plan_path']} until {step['lease_expires_at']}"
-        for step in seen.held
-        # A missing directory has no worker, however long the lease runs.
-        if step["lease"] == "live" and os.path.lexists(tree.path)
-    ]
+    seen.claims = _live_claims(repo, tree, seen.held)
     seen.final = list(_final(repo, tree, cwd))
     seen.tip = tips.get(tree.branch or "")
     if tree.exists:

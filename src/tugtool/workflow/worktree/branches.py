@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 
 from tugtool import errors
-from tugtool.errors import plan_argument
+from tugtool.errors import GitFailed, listing, plan_argument
 from tugtool.git import command as git
 from tugtool.git import refs
 from tugtool.git.refs import branches, commit_of, current_branch
 from tugtool.plan import catalog
+from tugtool.state import worktrees as state_worktrees
+from tugtool.system import config
+from tugtool.workflow.worktree import BRANCHES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,8 +20,10 @@ if TYPE_CHECKING:
 
     from tugtool.git import Repository
     from tugtool.plan.model import Plan
+    from tugtool.schemas import Issue
     from tugtool.state.proofs import Facts
     from tugtool.store import Row
+    from tugtool.workflow.workspace import Workspace
 
 
 #: Parts of revisions that a branch name cannot have.
@@ -106,7 +111,6 @@ def outgrown_text(facts: Facts, base: str) -> tuple[str, str]:
     return said, f"tugcode diff {plan_argument(facts.plan)}"
 
 
-BRANCHES = "tugplan/"
 _DIRECTORIES = "tugplan__"
 #: With date, number and git's suffix for lock files it stays below 255 bytes.
 LONGEST_BYTES = 100
@@ -154,12 +158,20 @@ def _is_kept(char: str) -> bool:
 
 
 class Branch:
-    """A branch, its commit, and the worktree that has it checked out."""
+    """A branch, its commit, and the worktree that has it checked out; or a remote's branch."""
 
     __slots__ = ("name", "tip", "worktree")
 
     def __init__(self, name: str, tip: str, worktree: str | None) -> None:
         self.name, self.tip, self.worktree = name, tip, worktree
+
+
+def remote_branches(root: str) -> tuple[str, dict[str, str]]:
+    """The remote by which commits travel, and its branches as this clone last saw them."""
+    settings = config.load(root)
+    remote = settings.word("remote.name") if settings.is_set("remote.name") else ""
+    away = refs.named(root, f"refs/remotes/{remote}/") if remote else {}
+    return remote, {name.split("/", 3)[3]: tip for name, tip in away.items()}
 
 
 class BranchMap:
@@ -171,6 +183,7 @@ class BranchMap:
         self.worktrees = git.worktrees(repo.root)
         #: The main worktree's branch; None if HEAD is detached.
         self.current = self.worktrees[0][1] if self.worktrees else None
+        self.remote, self.away = remote_branches(repo.root)
 
     def branch(self, name: str) -> Branch:
         """Return an existing branch."""
@@ -193,7 +206,19 @@ class BranchMap:
         recorded = {row["branch"] for row in rows}
         named = {tip for tip in self.tips for slug in slugs if is_named_after(tip, slug)}
         kept = recorded | (named - set(others))
-        return [self.branch(tip) for tip in self.tips if tip in kept and tip != base]
+        here = [self.branch(tip) for tip in self.tips if tip in kept and tip != base]
+        named = {name for name in self.away for slug in slugs if is_named_after(name, slug)}
+        kept = recorded | (named - set(others))
+        away = (self._away(name, base) for name in self.away if name in kept and name != base)
+        return [*here, *(branch for branch in away if branch is not None)]
+
+    def _away(self, name: str, base: str | None) -> Branch | None:
+        """Return a remote's branch that has commits which no branch here has."""
+        tip = self.away[name]
+        own = [self.tips[each] for each in (name, base) if each in self.tips]
+        if any(refs.is_ancestor(self.root, tip, each) for each in own):
+            return None
+        return Branch(f"{self.remote}/{name}" if name in self.tips else name, tip, None)
 
     def head(self, worktree: str) -> str | None:
         """Return a worktree's HEAD commit; None if it is not of this repository."""
@@ -211,10 +236,17 @@ class BranchMap:
         return str(known) if known in self.tips else self.current
 
 
-def named_after(repo: Repository, plan: str) -> list[str]:
-    """Return the branches that are named after the plan."""
+def named_after(repo: Repository, plan: str, *, remote: str = "") -> list[str]:
+    """Return the branches that are named after the plan; as `origin/...` those of a remote."""
     slug = catalog.slug_of(os.path.basename(plan))
-    return [name for name in refs.branches(repo.root, BRANCHES) if is_named_after(name, slug)]
+    found = [name for name in refs.branches(repo.root, BRANCHES) if is_named_after(name, slug)]
+    place = f"refs/remotes/{remote}/"
+    there = refs.named(repo.root, f"{place}{BRANCHES}") if remote else {}
+    names = [ref.removeprefix(place) for ref in there]
+    own = set(found)
+    return found + [
+        f"{remote}/{name}" for name in names if is_named_after(name, slug) and name not in own
+    ]
 
 
 def is_named_after(name: str, slug: str) -> bool:
@@ -224,3 +256,30 @@ def is_named_after(name: str, slug: str) -> bool:
     own = name.startswith(start) and len(date) == 8 and date.isascii() and date.isdecimal()
     counted = number.isascii() and number.isdecimal()
     return own and (counted or name == f"{start}{date}")
+
+
+def earlier_branches(space: Workspace, plan: str, *, but: str | None = None) -> list[Issue]:
+    """Warn if a newly recorded plan has branches: steps may be done on them."""
+    settings = space.settings
+    remote = settings.word("remote.name") if settings.is_set("remote.name") else ""
+    try:
+        found = named_after(space.repo, plan, remote=remote)
+        # Read after them: leave out what other workers make now, and another plan of this name.
+        known = state_worktrees.known_branches(space.store) | {but}
+        found = [name for name in found if name.removeprefix(f"{remote}/") not in known]
+    except GitFailed:
+        # Other processes make and remove branches, so an error of git here is not a problem.
+        return []
+    hint = f"tugcode reconcile {plan_argument(plan)} --dry-run"
+    message = f"{plan} has branches of an earlier run: {listing(found)}; what they prove: {hint}"
+    issue: Issue = {"code": "W106", "severity": "warning", "message": message, "hint": hint}
+    return [*([issue] if found else []), *_alone(space, remote)]
+
+
+def _alone(space: Workspace, remote: str) -> list[Issue]:
+    """Warn of a new private state where commits travel to other machines."""
+    if not remote:
+        return []
+    from tugtool.workflow import shared_record
+
+    return shared_record.lacking_address(space.repo, space.settings)

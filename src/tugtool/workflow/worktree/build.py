@@ -15,6 +15,7 @@ from tugtool.git.worktrees import open_directories
 from tugtool.plan import catalog
 from tugtool.state import intents, plans, record, worktrees
 from tugtool.state.record import owner_of
+from tugtool.store import file_store
 from tugtool.system import crash, files
 from tugtool.workflow import worktree
 from tugtool.workflow.worktree import branches as worktree_branches
@@ -77,12 +78,20 @@ def verify(repo: Repository, path: str, branch: str, start: str) -> None:
 LINGER_SECONDS = 60.0
 
 
+def own_intents(repo: Repository, store: Store, kind: str | None = None) -> list[Row]:
+    """Return the intents of commands in this clone; clones with one state have those of all."""
+    every = intents.list_intents(store, kind)
+    if file_store(store) is not None:
+        return every
+    return [row for row in every if not worktree.is_in_other_clone(repo, row["worktree"])]
+
+
 def repair_creations(repo: Repository, store: Store) -> None:
     """Remove what a dead process was making. The caller has the lock.
 
     No caller was told of it. If there is work in it nevertheless, it stays.
     """
-    begun = intents.list_intents(store, "create")
+    begun = own_intents(repo, store, "create")
     if begun:
         _wait(repo, begun[0]["worktree"])
     facts = {owner_of(f["worktree"]): f for f in git.worktree_facts(repo.root)} if begun else {}
@@ -197,7 +206,7 @@ class Building:
             left = [each for site in self.sites for each in self._undone(site)]
             if isinstance(error, TugError):
                 reason = error.reason if isinstance(error, NotMade) else error.message
-                known = refs.in_the_way(self.repo.root, worktree_branches.BRANCHES)
+                known = refs.in_the_way(self.repo.root, worktree.BRANCHES)
                 of_setup = isinstance(error, NotMade) and error.of_setup
                 path = self.sites[0].path
                 raise NotMade(path, reason=known or reason, left=left, of_setup=of_setup) from error
@@ -212,17 +221,21 @@ class Building:
     def _intend(self) -> None:
         files.make_directory(self.place)
         taken = {
-            *refs.branches(self.repo.root, worktree_branches.BRANCHES),
+            *refs.branches(self.repo.root, worktree.BRANCHES),
             *worktree_branches.branches_of(os.listdir(self.place)),
+            # What the remote had when this clone last saw it.
+            *worktree_branches.remote_branches(self.repo.root)[1],
         }
 
         def choose(branches: set[str], paths: list[str], date: str) -> list[tuple[str, str]]:
             # Work in a worktree that is gone would pass for the new one's own.
             worked_in = worktree_branches.branches_of([os.path.basename(path) for path in paths])
-            taken.update(branches, worked_in)
+            # It is asked again if the record has changed meanwhile.
+            used = {*taken, *branches, *worked_in}
+            self.sites = []
             for order in self.orders:
-                branch = worktree_branches.free(order.file.slug, date=date, taken=taken)
-                taken.add(branch)
+                branch = worktree_branches.free(order.file.slug, date=date, taken=used)
+                used.add(branch)
                 path = os.path.join(self.place, worktree_branches.directory_of(branch))
                 self.sites.append(_Site(order, branch, path))
             return [(site.path, site.branch) for site in self.sites]

@@ -10,7 +10,7 @@ import os
 
 from tugtool.errors.state import DatabaseError
 from tugtool.git import merge_tree, refs
-from tugtool.state import record, views, worktrees
+from tugtool.state import record, standings, worktrees
 from tugtool.state.record import storable
 from tugtool.system import process
 from tugtool.workflow import plans, records, salvage, worktree
@@ -75,7 +75,7 @@ def create_and_claim(
     data = create(space.repo, space.store, order)
     issues = [*issues, *setup.issues(data)]
     if not known:
-        issues = [*issues, *plans.earlier_branches(space, plan, but=data["branch_name"])]
+        issues = [*issues, *branches.earlier_branches(space, plan, but=data["branch_name"])]
     if claim is not None:
         claimed, warnings = _claim(space, data, claim)
         data["claim"], issues = claimed, [*issues, *warnings]
@@ -86,7 +86,7 @@ def create_and_claim(
 
 def _is_recorded(store: Store, plan: str) -> bool:
     try:
-        return views.is_recorded(store, plan)
+        return standings.is_recorded(store, plan)
     except DatabaseError:
         # Another process is making it, or it is broken, which the next writer reports.
         return True
@@ -120,6 +120,7 @@ def create_all(
     """Do that for several requests that differ only in their request id; all or nothing."""
     order = orders[0]
     worktree.require_git()
+    preparation = setup.Preparation(repo, is_stopped=order.is_stopped, announce=order.announce)
     place = worktree.directory(repo)
     onto = branches.branch(repo, asked=order.base, target=branches.target_branch(order.parsed))
     committed = plans.require_committed(repo, order, onto)
@@ -128,7 +129,6 @@ def create_all(
     plans.ignore_state(repo)
     store.create()
     records.refuse_drift(repo, store, order)
-    preparation = setup.Preparation(repo, is_stopped=order.is_stopped, announce=order.announce)
     with worktree.worktrees_lock(repo, preparation.lock_seconds()):
         build.repair_creations(repo, store)
         taken = _taken_for(repo, store, orders, onto)
@@ -178,7 +178,7 @@ def _answer(
     *,
     committed: bool,
 ) -> WorktreeCreate:
-    lists = views.ready(store, order.file.key)
+    lists = standings.ready(store, order.file.key)
     return {
         # The row's spelling is only for comparing, so join the root and the name.
         "worktree_path": os.path.join(worktree.directory(repo), os.path.basename(row["path"])),

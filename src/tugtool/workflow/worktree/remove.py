@@ -12,6 +12,7 @@ from tugtool.errors.state import StateError, WrongStatus
 from tugtool.git import command as git
 from tugtool.git import index, merge_tree, refs
 from tugtool.git import worktrees as git_worktrees
+from tugtool.git.safe_view import SafeView
 from tugtool.plan import catalog
 from tugtool.state import attempts, intents, record, worktrees
 from tugtool.store import NO_PLAN
@@ -20,7 +21,7 @@ from tugtool.workflow import salvage, worktree
 from tugtool.workflow.commit import log
 from tugtool.workflow.commit.intent import caller_commit_site
 from tugtool.workflow.salvage import catch_up
-from tugtool.workflow.worktree import Worktree, branches, build
+from tugtool.workflow.worktree import BRANCHES, Worktree, branches, build
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _every(repo: Repository, store: Store) -> list[Worktree]:
     """Return every worktree, also those of which only the intent to remove them is left."""
     known = worktree.trees(repo, store)
     owners = {tree.owner for tree in known}
-    paths = [str(row["worktree"]) for row in intents.list_intents(store, "remove")]
+    paths = [str(row["worktree"]) for row in build.own_intents(repo, store, "remove")]
     gone = [path for path in paths if path not in owners and not worktree.is_dash(path, None)]
     return [*known, *(Worktree(path, None, None) for path in gone)]
 
@@ -220,7 +221,7 @@ class Removing:
         # Without --force git itself checks again for unsaved changes; but it refuses any
         # submodule, and we have checked those.
         saved = self.force and self.ref is not None
-        forced = saved or (self.tree.exists and git_worktrees.filled(self.tree.path))
+        forced = saved or (self.tree.exists and git.submodules(self.tree.path))
         words = ["worktree", "remove", *(["--force"] if forced else []), self.tree.path]
         # Otherwise git would stop halfway at a read-only directory.
         git_worktrees.open_directories(self.tree.path)
@@ -321,7 +322,7 @@ def cleanup(
     removed: Outcomes = []
     kept: Outcomes = []
     # A dry run takes no lock; it may miss concurrent changes.
-    with git_worktrees.SafeView() if dry_run else worktree.worktrees_lock(repo):
+    with SafeView() if dry_run else worktree.worktrees_lock(repo):
         trees = [tree for tree in worktree.trees(repo, store) if tree.is_plans]
         tips = refs.branches(repo.root)
         for tree in trees:
@@ -380,7 +381,7 @@ def _clean_branches(
     onto = refs.current_branch(repo.root)
     target = refs.branch_tip(repo.root, onto) if onto else refs.commit_of(repo.root, "HEAD")
     checked_out = {facts.get("branch") for facts in git.worktree_facts(repo.root)}
-    for name, tip in refs.branches(repo.root, branches.BRANCHES).items():
+    for name, tip in refs.branches(repo.root, BRANCHES).items():
         if name in used:
             continue
         reasons = [f"its commits are not on {onto or 'HEAD'}"]

@@ -13,9 +13,9 @@ from tugtool.errors.git import NotMade
 from tugtool.git import command as git
 from tugtool.git import git_dir
 from tugtool.git import worktrees as git_worktrees
-from tugtool.system import clock, command, config, files, text
+from tugtool.system import clock, config, files, secrets, text
 from tugtool.system.command import Streams
-from tugtool.workflow import worktree
+from tugtool.workflow import trust, worktree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,6 +81,8 @@ class Preparation:
         listed = settings.value("worktree.setup")
         assert isinstance(listed, list)
         self.commands: list[list[str]] = [list(words) for words in listed]
+        what = f"the command `{shlex.join(listed[0])}` of worktree.setup" if listed else ""
+        self._permit = trust.permit(repo, settings, what) if listed else None
         self.names = settings.words("worktree.copy")
         self.seconds = settings.number("worktree.setup_seconds")
         #: The first failure of several: it stops the others.
@@ -134,8 +136,9 @@ class Preparation:
         """Return what went wrong with a command, if anything, and the end of its output."""
         streams = Streams.keep(head=0, merged=True)
         env = config.command_environment()
+        assert self._permit is not None, words
         try:
-            running = command.start(words, cwd=path, env=env, streams=streams)
+            running = self._permit.start(words, cwd=path, env=env, streams=streams)
         except CannotRun as error:
             return f"cannot be run: {error.message}", b""
         with running:
@@ -144,7 +147,7 @@ class Preparation:
             problem = f"was killed by signal {running.killed_by}"
         elif problem is None and running.status:
             problem = f"ended with exit status {running.status}"
-        return problem, running.out.tail
+        return problem, secrets.Mask(env).data(running.out.tail)
 
     def _waited(self, running: Child) -> str | None:
         deadline = clock.ticks() + self.seconds

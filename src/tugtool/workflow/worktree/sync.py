@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import os
 
-from tugtool.errors import RepositoryError, listing
+from tugtool import state
+from tugtool.errors import RepositoryError, listing, plan_argument, quoted
 from tugtool.errors.git import CommitRefused, DependencyConflict, MainWorktree
-from tugtool.git import advance, git_dir, merge_tree, refs
+from tugtool.git import advance, containing, git_dir, merge_tree, refs
 from tugtool.git import command as git
 from tugtool.plan import catalog
-from tugtool.state import revisions, worktrees
+from tugtool.state import publication, revisions, worktrees
 from tugtool.state.record import owner_of
-from tugtool.system import crash
+from tugtool.store.owners import machine_of
+from tugtool.system import config, crash
 from tugtool.workflow import worktree
 from tugtool.workflow.commit import log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
 
     from tugtool.schemas import StateClaimMissingCommit as Commit
     from tugtool.schemas import WorktreeSync
@@ -100,8 +103,8 @@ class Preview:
     def _refusal(
         self, anchor: str, commit: str, reason: str, files: Sequence[str] = ()
     ) -> DependencyConflict:
-        facts = {"anchor": anchor, "commit": commit, "reason": reason}
-        return DependencyConflict(self.top, **facts, files=files)
+        about = {"anchor": anchor, "commit": commit, "reason": reason, "files": files}
+        return DependencyConflict(self.top, **about)  # type: ignore[arg-type]  # one of each
 
 
 _LISTING = ("rev-list", "--topo-order", "--reverse", "--stdin")
@@ -110,9 +113,9 @@ LOCK_SECONDS = 5.0
 
 
 def seen_missing(store: Store, plan: str, anchor: str, *, at: str) -> list[Commit] | None:
-    """Return the missing commits of a claimed step; None if git fails."""
+    """Return the missing commits of a claimed step, fetched if possible; None if git fails."""
     try:
-        return missing(store, plan, [anchor], at=at) if os.path.isdir(at) else None
+        return bring(store, plan, [anchor], at=at)[0] if os.path.isdir(at) else None
     except RepositoryError:
         return None
 
@@ -120,6 +123,58 @@ def seen_missing(store: Store, plan: str, anchor: str, *, at: str) -> list[Commi
 def missing(store: Store, plan: str, anchors: Iterable[str], *, at: str) -> list[Commit]:
     """Return the dependency commits that the worktree's HEAD lacks, oldest first."""
     return _missing(store, plan, anchors, top=at, owner=owner_of(at), head="HEAD")
+
+
+def bring(
+    store: Store, plan: str, anchors: Iterable[str], *, at: str, everything: bool = False
+) -> tuple[list[Commit], str]:
+    """Return the commits that a worktree lacks, and why the remote did not give all of them.
+
+    With a remote, fetch the branches of commits that this clone does not have.
+    """
+    anchors = list(anchors)
+
+    def look() -> list[Commit]:
+        return (
+            done_elsewhere(store, plan, at=at)
+            if everything
+            else missing(store, plan, anchors, at=at)
+        )
+
+    wanted = look()
+    root = containing(at).root
+    if not wanted or not config.load(root).is_set("remote.name"):
+        return wanted, ""
+    from tugtool.workflow import remote
+
+    came, reason = remote.fetch_commits(root, plan, wanted)
+    if reason.endswith(publication.LOST):
+        unknown = refs.unknown(root, [each["commit"] for each in wanted])
+        lost = {each["step_anchor"]: each["commit"] for each in wanted if each["commit"] in unknown}
+        publication.lost(store, plan, lost, reason)
+    return (look() if came else wanted), reason
+
+
+def refuse_absent(plan: str, wanted: list[Commit], reason: str, *, at: str) -> None:
+    """Raise E061 for a commit that another machine made and this clone does not have."""
+    unknown = refs.unknown(at, [each["commit"] for each in wanted]) if wanted else set()
+    for each in (each for each in wanted if each["commit"] in unknown):
+        where = machine_of(each["worktree"] or "") or "another machine"
+        said = f"it was made on {where}, and this clone does not have it"
+        said += f": {reason}" if reason else "; with [remote] it would come by itself"
+        branch = each["branch"] or ""
+        again = f"tugcode worktree sync {plan_argument(plan)}"
+        if reason.endswith(publication.LOST):
+            said += f"; on {where}: tugcode worktree publish"
+            again = f"tugcode why {plan_argument(plan)} {quoted(each['step_anchor'])}"
+        raise DependencyConflict(
+            at,
+            anchor=each["step_anchor"],
+            commit=each["commit"],
+            reason=said,
+            hint=again if reason else f"git fetch origin {quoted(branch)}".rstrip(" '"),
+            absent=True,
+        )
 
 
 def fits_afresh(store: Store, plan: str, anchor: str, *, top: str, start: str) -> bool:
@@ -171,7 +226,7 @@ def _lacking(top: str, commits: Sequence[str], head: str = "HEAD") -> dict[str, 
     done = git.attempt(*_LISTING, cwd=top, given=_beyond(head, commits))
     out = done.out.split()
     if done.status:
-        unknown = _unknown(top, commits)
+        unknown = refs.unknown(top, commits)
         known = [commit for commit in commits if commit not in unknown]
         out = git.run(*_LISTING, cwd=top, given=_beyond(head, known)).split()
     order = {commit: number for number, commit in enumerate(out)}
@@ -181,12 +236,6 @@ def _lacking(top: str, commits: Sequence[str], head: str = "HEAD") -> dict[str, 
 
 def _beyond(head: str, commits: Iterable[str]) -> str:
     return "".join(f"{commit}\n" for commit in [*commits, f"^{head}"])
-
-
-def _unknown(top: str, commits: Iterable[str]) -> set[str]:
-    asked = "".join(f"{commit}\n" for commit in commits)
-    listed = git.run("cat-file", "--batch-check=%(objectname)", cwd=top, given=asked)
-    return {line.split()[0] for line in listed.splitlines() if line.endswith(" missing")}
 
 
 def sync_caller(space: Workspace, name: str | None, *, everything: bool = False) -> WorktreeSync:
@@ -210,10 +259,8 @@ def sync(
     worktree.require_git()
     anchors = worktrees.claimed_anchors(store, plan, owner=owner_of(at))
     repair_sync(at)
-    if everything:
-        wanted = done_elsewhere(store, plan, at=at)
-    else:
-        wanted = missing(store, plan, anchors, at=at)
+    wanted, reason = bring(store, plan, anchors, at=at, everything=everything)
+    refuse_absent(plan, wanted, reason, at=at)
     done = worktrees.committed_steps(store, plan) if wanted else []
     try:
         head, end = merge(plan, wanted, at=at, done=done)
@@ -235,6 +282,18 @@ def sync(
         "head": end,
         "up_to_date": end == head,
     }
+
+
+def sync_claimed(store: Store, plan: str, anchor: str, attempt: int, *, at: str) -> list[Commit]:
+    """Merge the dependencies of a claimed step; give it back if another machine alone has them."""
+    try:
+        return sync(store, plan, at=at, by_resolutions=True)["merged"]
+    except DependencyConflict as conflict:
+        if conflict.facts.get("absent"):
+            who: Any = {"owner": owner_of(at), "attempt": attempt, "interrupted": True}
+            state.release(store, plan, anchor, **who)
+            conflict.message += "; the step is given back"
+        raise
 
 
 def bring_agreed_text(store: Store, plan: str, *, at: str) -> str | None:

@@ -1,8 +1,9 @@
 """Live: whatever happens to watchers, server and database, messages add up to what `show` shows.
 
-Writers act at random. Twenty watchers drop, stall and come back, while the server is killed and
-started again and its database is restored. A watcher's picture must equal a fresh `state show` at
-the same event, and its events must be those of the log: none missing, none twice.
+Writers act at random. Twenty watchers drop, stall and come back, or all stay away for more than a
+minute, while the server is killed and started again and its database is restored. A watcher's
+picture must equal a fresh `state show` at the same event, and its events must be those of the log:
+none missing, none twice.
 """
 
 import asyncio
@@ -10,9 +11,11 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import sqlite3
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -35,6 +38,19 @@ PLAN = f"plan:{KEY}"
 WATCHERS = 20
 LINES = ("1 tt", "1.1 t", "2 t < 1", "3 tc", "4 t < 2,3", "5 t", "6 t < 5", "7 tt")
 
+#: The server, whose clock a signal moves.
+MOVED = """
+import signal, sys
+from tugtool.system import clock
+ticks, passed = clock.ticks, [0.0]
+def pass_(*_):
+    passed[0] += 62
+clock.ticks = lambda: ticks() + passed[0]
+signal.signal(signal.SIGUSR1, pass_)
+from tugtool.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
 
 class Scene:
     """A repository, its server, its writers and its watchers."""
@@ -42,9 +58,12 @@ class Scene:
     def __init__(self, root: Path, seed: int) -> None:
         self.root, self.chance = root, random.Random(seed)
         self.space = Workspace(str(root))
-        self.server = Process(root)
+        self.server = self.started()
         self.watchers = [Guest(self, number) for number in range(WATCHERS)]
-        self.points = self.restores = self.kills = self.resumes = 0
+        self.points = self.restores = self.kills = self.resumes = self.minutes = 0
+
+    def started(self) -> Process:
+        return Process(self.root, python=("-P", "-c", MOVED))
 
     def write(self) -> None:
         """One random operation; what is refused is refused."""
@@ -73,20 +92,31 @@ class Scene:
                     chance.choice((state.pause, state.resume))(store, KEY, reason="so")
 
     def disturb(self) -> None:
-        """Now and then kill the server, or restore the database, or both."""
+        """Now and then kill the server, restore the database, or leave it alone for a minute."""
         what = self.chance.randrange(50)
         if what == 0 or self.kills < self.points // 200:
             self.kill()
         elif what == 1 or self.restores < self.points // 100:
             self.restore()
+        elif what == 2 or self.minutes < self.points // 100:
+            self.minute()
 
     def kill(self) -> None:
         os.kill(self.server.running.pid, signal.SIGKILL)
         self.server.end()
         for watcher in self.watchers:
             watcher.leave()
-        self.server = Process(self.root)
+        self.server = self.started()
         self.kills += 1
+
+    def minute(self) -> None:
+        """Nobody watches for more than a minute: the server drops its topics."""
+        for watcher in self.watchers:
+            watcher.leave()
+        while b"tugtool_watchers 0\n" not in self.server.request("GET", "/metrics").body:
+            pass
+        os.kill(self.server.running.pid, signal.SIGUSR1)
+        self.minutes += 1
 
     def restore(self) -> None:
         state.restore(self.space.store, source=str(self.root / "copy.db"))
@@ -226,13 +256,16 @@ def run(root: Path, seed: int, points: int) -> Scene:
 
 
 @pytest.mark.proof
-def test_messages_add_up_to_what_show_shows_whatever_happens(desk, spell):
-    desk = desk(*LINES)
+def test_messages_add_up_to_what_show_shows_whatever_happens(desk, spell, tmp_path):
+    kept, told = desk(*LINES).repo.path, Counter()
     for seed in spell.seeds():
-        scene = run(desk.repo.path, seed, 500)
-        what = f"{scene.points} pictures, {scene.kills} kills, {scene.restores} restores"
-        spell.tell(f"{what}, {scene.resumes} watchers went on")
-        assert min(scene.kills, scene.restores, scene.resumes) > 0
+        root = Path(shutil.copytree(kept, tmp_path / str(seed)))
+        scene = run(root, seed, 500)
+        told.update(pictures=scene.points, kills=scene.kills, restores=scene.restores)
+        told.update(resumes=scene.resumes, minutes=scene.minutes)
+        assert min(scene.kills, scene.restores, scene.resumes, scene.minutes) > 0
+        shutil.rmtree(root)
+    spell.tell(", ".join(f"{number} {name}" for name, number in told.items()))
 
 
 class Faulty(Tail):
@@ -262,7 +295,7 @@ async def told(space: Workspace, tail: type[Tail]) -> Mirror:
     return mirror
 
 
-@pytest.mark.proof
+@pytest.mark.proof(share=0)
 @pytest.mark.parametrize(("tail", "equal"), [(Tail, True), (Faulty, False)])
 def test_the_harness_notices_a_change_without_its_dependents(desk, tail, equal):
     space = Workspace(str(desk("1 t", "2 t < 1").repo.path))
