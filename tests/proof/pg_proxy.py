@@ -47,6 +47,11 @@ class Proxy:
             #: How many connections were ended.
             self.cuts = 0
 
+    def counted(self) -> dict[str, int]:
+        """How many bytes have gone either way, those included that are being passed on."""
+        with self._lock:
+            return dict(self.passed)
+
     def move(self, server: Path | str) -> None:
         """New connections go to another server, as when an address is moved."""
         self._server = f"{server}/{_PORT}"

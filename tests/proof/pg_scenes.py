@@ -132,7 +132,7 @@ class Stage:
         self.set(scene)
         self.proxy.strike(TO_SERVER, -1)
         answer = self._act(scene)
-        self.lengths[scene] = dict(self.proxy.passed)
+        self.lengths[scene] = self.proxy.counted()
         self.expected[scene] = answer, self._rows()
 
     def points(self, scene: str) -> Iterator[Point]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from support import postgres_faults
+from tugtool import store
 from tugtool.store.postgres import libpq
 from tugtool.store.sqlite import file
 from tugtool.system import lock
@@ -94,6 +95,8 @@ def watch(passes: Callable[[str], None], waits: Callable[[], None]) -> None:
     WatchedServer.passes, WatchedServer.waits = staticmethod(passes), staticmethod(waits)
     libpq.Connection = WatchedServer
     os.fsync = lambda descriptor: None
+    # One command in 32 also looks for old heartbeats: the same borders each time.
+    store.THINNED_OF_256 = 0
 
 
 class WatchedServer(libpq.Connection):
