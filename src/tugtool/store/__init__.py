@@ -115,8 +115,6 @@ if TYPE_CHECKING:
 
 #: The plan of `write` for dashes, and for worktrees and intents without a plan.
 NO_PLAN = ""
-#: How many commands of 256 thin the log of heartbeats in PostgreSQL.
-THINNED_OF_256 = 8
 
 
 def open_store(
@@ -191,7 +189,7 @@ def back_up(store: Store, *, pending: bool = False) -> str | None:
     if file is not None:
         return file.back_up(pending=pending, apart=True)
     # PostgreSQL has its own backups, but also a log of heartbeats that someone has to thin.
-    if not pending and hasattr(store, "owners") and os.urandom(1)[0] < THINNED_OF_256:
+    if not pending and hasattr(store, "owners") and os.urandom(1)[0] < 8:
         from tugtool.store.sqlite import backup
 
         backup.thin(store)
