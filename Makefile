@@ -14,7 +14,14 @@ QUICK ?=
 include clients/versions.mk
 include bench/peers/versions.mk
 
-.PHONY: help demo night pictures test proof check fix docs bench bench-peers report clients clean
+# What a new command can break.
+COMMAND_TESTS := tests/project/test_docs.py tests/project/test_lists.py tests/project/test_architecture.py \
+  tests/project/test_answer_types.py tests/project/test_startup.py tests/store/test_sql.py \
+  tests/server/test_exchanges.py tests/server/test_client.py tests/agents/test_guard.py \
+  tests/workflow/test_trust.py tests/cli/test_usage.py tests/cli/test_help.py tests/world/test_g_looking.py \
+  tests/server/test_routes.py tests/proof/test_borders.py
+
+.PHONY: help demo night pictures test test-commands proof check fix docs bench bench-peers report clients clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
@@ -31,6 +38,9 @@ pictures: $(VENV)/development ## Take the pictures of docs/use/deck.md anew; nee
 
 test: $(VENV)/development ## Run all tests but the proofs.
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not proof" --cov --cov-report=term
+
+test-commands: $(VENV)/development ## Run what a new command can break; some minutes.
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "" $(COMMAND_TESTS)
 
 proof: $(VENV)/development ## Run the proofs for MINUTES (10; 0: a short round); ONLY=chaos chooses, SEED=1 repeats.
 	@TUG_MINUTES=$(MINUTES) TUG_SEED=$(SEED) \

@@ -67,13 +67,31 @@ if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 1 << 30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
 
 # Whoever runs the tests in the background has them ignore interrupts, and all they start.
-for number, usual in (
-    (signal.SIGINT, signal.default_int_handler),
-    (signal.SIGQUIT, signal.SIG_DFL),
-    (signal.SIGHUP, signal.SIG_DFL),
-):
-    if signal.getsignal(number) is signal.SIG_IGN:
-        signal.signal(number, usual)
+USUAL = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGQUIT: signal.SIG_DFL,
+    signal.SIGHUP: signal.SIG_DFL,
+    signal.SIGTERM: signal.SIG_DFL,
+}
+
+
+def heed_signals() -> list[str]:
+    """Ignore no signal that ends a process: whatever is started would too. Those that were."""
+    ignored = [each for each in USUAL if signal.getsignal(each) is signal.SIG_IGN]
+    for each in ignored:
+        signal.signal(each, USUAL[each])
+    blocked = [each for each in signal.pthread_sigmask(signal.SIG_UNBLOCK, USUAL) if each in USUAL]
+    return [signal.Signals(each).name for each in (*ignored, *blocked)]
+
+
+heed_signals()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """A test that leaves signals ignored would make later ones wait for ever."""
+    ignored = heed_signals()
+    assert not ignored, f"{item.nodeid} left these ignored or blocked: {ignored}"
 
 
 @pytest.hookimpl(optionalhook=True)

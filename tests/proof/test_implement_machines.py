@@ -24,13 +24,14 @@ pytestmark = pytest.mark.proof(share=0)
 HERE = str(Path(__file__).parent)
 #: `tugcode` on a machine whose clock is so far ahead; with a fault, if one is planted.
 RUNNER = """
-import sys
+import os, sys
 sys.path.insert(0, {here!r})
 from pg_clock import shift
 shift(float(sys.argv[1]))
 {planted}
 from tugtool.cli.main import main
-sys.exit(main(sys.argv[2:]))
+# As the command ends.
+os._exit(main(sys.argv[2:]))
 """
 NO_LOCK = """
 from tugtool.state import worktrees
@@ -66,15 +67,21 @@ def started(machine: Machine, planted: str = "", **env: str) -> subprocess.Popen
     """`implement` on a machine whose clock is its own."""
     whole = {**os.environ, **machine.environment, **env}
     code = RUNNER.format(here=HERE, planted=planted)
-    argv = [sys.executable, "-c", code, str(CLOCKS[machine.name]), "-C", str(machine.path)]
+    python = [sys.executable, "-X", "faulthandler"]
+    argv = [*python, "-c", code, str(CLOCKS[machine.name]), "-C", str(machine.path)]
     argv += ["implement", "work", "--workers", "2", "--json"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(argv, env=whole, text=True, **pipes)
 
 
 def ended(run: subprocess.Popen) -> tuple[int, list[dict]]:
-    out, err = run.communicate(timeout=MOST_SECONDS)
-    assert run.returncode in (0, 1, 130, -9), err
+    try:
+        out, err = run.communicate(timeout=MOST_SECONDS)
+    except subprocess.TimeoutExpired:
+        # It says where each of its threads is.
+        run.send_signal(signal.SIGABRT)
+        out, err = run.communicate()
+    assert run.returncode in (0, 1, 130, -9), (run.returncode, out[-2000:], err[-4000:])
     return run.returncode, [json.loads(line)["data"] for line in out.splitlines()]
 
 

@@ -82,8 +82,7 @@ class StdioServer:
 
     def serve(self) -> None:
         """Answer messages until the client is gone; then free its steps."""
-        for each in _SIGNALS:
-            signal.signal(each, _stop)
+        before = {each: signal.signal(each, _stop) for each in _SIGNALS}
         try:
             self._serve()
         except _Stopped:
@@ -94,6 +93,8 @@ class StdioServer:
             if self._calls is not None:
                 self._calls.end()
             self._held.release()
+            for each, handler in before.items():
+                signal.signal(each, handler)
 
     def _serve(self) -> None:
         poll = select.poll()
