@@ -4,6 +4,7 @@ import functools
 import gc
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -77,7 +78,15 @@ USUAL = {
 
 def heed_signals() -> list[str]:
     """Ignore no signal that ends a process: whatever is started would too. Those that were."""
-    ignored = [each for each in USUAL if signal.getsignal(each) is signal.SIG_IGN]
+    # A library may have asked for it, of which Python knows nothing.
+    status = Path("/proc/self/status")
+    found = re.search(r"^SigIgn:\s*(\w+)", status.read_text(), re.M) if status.exists() else None
+    known = int(found[1], 16) if found else 0
+    ignored = [
+        each
+        for each in USUAL
+        if known >> (each - 1) & 1 or signal.getsignal(each) is signal.SIG_IGN
+    ]
     for each in ignored:
         signal.signal(each, USUAL[each])
     blocked = [each for each in signal.pthread_sigmask(signal.SIG_UNBLOCK, USUAL) if each in USUAL]

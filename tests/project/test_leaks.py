@@ -1,10 +1,12 @@
-"""The watch over replaced names sees one that stays."""
+"""The watch over replaced names sees one that stays; so does that over ignored signals."""
 
 import importlib
+import signal
 import sys
 
 import pytest
 
+from conftest import heed_signals
 from support import leaks
 from tugtool import cli
 from tugtool.cli import output
@@ -38,3 +40,11 @@ def test_a_name_is_replaced_wherever_it_was_taken_and_put_back():
         leaks.replace(patch, output, "clean", str.upper)
         assert (output.clean, lazy.clean) == (str.upper, str.upper)
     assert (output.clean, lazy.clean) == (right, right)
+
+
+def test_signals_that_stay_ignored_or_blocked_are_noticed_and_heeded_again():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
+    assert heed_signals() == ["SIGTERM", "SIGHUP"]
+    assert heed_signals() == []
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

@@ -245,6 +245,18 @@ def test_a_claim_that_was_lost_is_renewed_no_more(there, monkeypatch):
     assert there.ok("show", "work")["steps"][0]["status"] == "claimed"
 
 
+def test_whoever_calls_it_in_the_own_process_has_the_own_signal_handlers_back(there):
+    code = (
+        "import signal, sys\nfrom tugtool.cli.main import main\n"
+        "hup = signal.signal(signal.SIGHUP, lambda *_: None)\n"
+        "mine = [signal.getsignal(each) for each in (1, 2, 15)]\n"
+        "assert main(['mcp']) == 0\n"
+        "sys.exit(mine != [signal.getsignal(each) for each in (1, 2, 15)])"
+    )
+    words = {"cwd": there.red, "stdin": subprocess.DEVNULL, "check": False}
+    assert subprocess.run([sys.executable, "-c", code], **words).returncode == 0
+
+
 def test_lines_are_put_together_and_a_long_one_is_dropped():
     lines = Lines(longest=10)
     assert lines.add(b"abc") == []
