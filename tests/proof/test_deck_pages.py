@@ -227,6 +227,26 @@ def test_the_timeline_ends_a_lost_worker_with_its_lease_and_has_the_plans_figure
         eye.close()
 
 
+def test_what_is_nearly_level_is_level(browser, servers):
+    """Boxes of the map stand on common lines; on a phone, what is for you beside the name."""
+    eye = Eye(browser, servers[7], 390)
+    try:
+        name, you = (
+            eye.open("/").locator(f".plans {each}").bounding_box() for each in ("th a", "td.you")
+        )
+        assert name is not None
+        assert you is not None
+        assert abs(name["y"] - you["y"]) < 8
+        page = eye.open("/p/long/map")
+        tops = "[...document.querySelectorAll('.map .box')].map((e) => e.getBoundingClientRect().y)"
+        found = page.evaluate(f"() => {tops}")
+        assert len(found) == 7
+        # A third of a box with the gap below it.
+        assert {round(each - min(found), 3) % 22 for each in found} == {0}
+    finally:
+        eye.close()
+
+
 def test_paper_is_light_also_for_those_who_chose_dark(browser, servers):
     eye = Eye(browser, servers[7], color_scheme="dark")
     try:

@@ -232,7 +232,8 @@ class Columns {
     const [top, bottom] = ends.reduce((most, each) => (each[1] - each[0] > most[1] - most[0] ? each : most));
     columns.forEach((column, n) => {
       const shift = Math.max(top - ends[n][0], 0) + Math.min(bottom - ends[n][1], 0);
-      for (const name of column) y.set(name, y.get(name) + shift);
+      // On lines as far apart as two bends, of which a box takes three: what is nearly level is level.
+      for (const name of column) y.set(name, top + Math.round((y.get(name) + shift - top) / (BEND + gap)) * (BEND + gap));
     });
     return y;
   }

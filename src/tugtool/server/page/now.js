@@ -90,9 +90,8 @@ function strip(overview) {
       <${Sign} standing=${claimStanding(claim)} status=${claim.status} word=${claim.stale ? "stale" : claim.role ?? undefined} />
       <b>${worker(claim.claimed_by)}</b>
       <a href=${stepAt(claim.plan.slug, claim.anchor)} data-row>${claim.plan.slug}/${number(claim.anchor)}</a>
-      <${Since} at=${claim.role_since ?? claim.claimed_at} />
       ${claim.stale ? html`<span class="facts">${claim.stale === "gone" ? "its process is gone" : html`<${Since} at=${claim.lease_expires_at} before="its lease ended " after=" ago" />`}</span>`
-        : html`<${Lease} until=${claim.lease_expires_at} seconds=${lasting(claim)} />`}
+        : html`<${Since} at=${claim.role_since ?? claim.claimed_at} /> <${Lease} until=${claim.lease_expires_at} seconds=${lasting(claim)} />`}
     </li>`)}</ul>`;
 }
 

@@ -60,7 +60,7 @@ function holder(step) {
 class Why extends Pure {
   render({ plan, step }) {
     return html`<${Loaded} path="state/why" values=${{ plan, step: step.anchor }} again=${step} draw=${(/** @type {any} */ data) => html`
-      <div class="why-text">${data.sentences.map((/** @type {string} */ each) => html`<p><${Said} text=${sentence(each)} /></p>`)}
+      <div class="why-text">${data.sentences.map((/** @type {string} */ each) => html`<p><${Said} text=${sentence(each).replace(/\b([0-9a-f]{10})[0-9a-f]{30}\b/g, "$1")} /></p>`)}
       ${data.frees.length > 0 && html`<ul>${data.frees.map((/** @type {string} */ each) => free(sentence(each)))}</ul>`}</div>`} />`;
   }
 }

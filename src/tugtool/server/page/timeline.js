@@ -108,13 +108,13 @@ export class Timeline extends Pure {
     const near = related(plan.steps, selected);
     const used = tokens(events, axis);
     const marked = new Set(events.filter(markOf).map((event) => `${event.step_anchor}/${event.attempt}`));
-    const rows = HEAD + names.length * size.line + 8;
+    const rows = HEAD + names.length * size.line + (size.names ? 8 : 16);
     const tall = rows + (used.length ? TOKENS.tall + 8 : 0);
     const of = (/** @type {any} */ each) => line.get(by === "step" ? each.step.anchor : each.worktree) ?? 0;
     return html`<div class="timeline" ref=${keep} aria-busy=${stats === undefined ? "true" : undefined}>${choose}<svg width=${Math.max(width, 208)} height=${tall + FOOT} viewBox=${`0 0 ${Math.max(width, 208)} ${tall + FOOT}`} role="group" aria-label="Attempts over time">
       <g aria-hidden="true">${ticks(axis, tall, size.names)}</g>
       ${names.map((/** @type {string} */ name, /** @type {number} */ at) => html`<text class="name" x="0" y=${HEAD + at * size.line + (size.names ? 18 : 12)}>${cut(by === "step" ? `${number(name)} ${plan.steps.find((/** @type {any} */ step) => step.anchor === name)?.title ?? ""}` : worker(name), size.letters)}</text>`)}
-      ${used.length > 0 && html`${size.names > 0 && html`<text class="tick" x="0" y=${rows + TOKENS.tall}>tokens</text>`}<g class="tokens" role="img" aria-label="Tokens over time" transform=${`translate(${size.names} ${rows})`}>${used.map((each) => html`<rect x=${each.x} y=${TOKENS.tall - each.part * TOKENS.tall} width=${TOKENS.wide - 1} height=${each.part * TOKENS.tall}><title>${grouped(each.sum)} tokens</title></rect>`)}</g>`}
+      ${used.length > 0 && html`<text class="tick" x="0" y=${rows + (size.names ? TOKENS.tall : -4)}>tokens</text><g class="tokens" role="img" aria-label="Tokens over time" transform=${`translate(${size.names} ${rows})`}>${used.map((each) => html`<rect x=${each.x} y=${TOKENS.tall - each.part * TOKENS.tall} width=${TOKENS.wide - 1} height=${each.part * TOKENS.tall}><title>${grouped(each.sum)} tokens</title></rect>`)}</g>`}
       <g transform=${`translate(${size.names} ${HEAD + size.bar})`}>${every.map((each) => this.bar(each, axis, of(each) * size.line, near, marked))}
         <g aria-hidden="true">${marks(events, every, axis, (each) => of(each) * size.line)}</g></g></svg>
       ${stats && summary(stats)}
@@ -127,13 +127,16 @@ export class Timeline extends Pure {
     const width = Math.max(axis.x(each.to) - x, 3);
     const { outcome } = each;
     const key = `${each.step.anchor}/${each.number}`;
-    const roles = this.state.roles.get(key) ?? [];
+    const label = width > (marked.has(key) ? 44 : 22) ? `${number(each.step.anchor)}${{ failed: " ✗", dead: " !", expired: " !", stale: " !" }[outcome] ?? ""}` : "";
+    const begun = (/** @type {any} */ role) => axis.x(Date.parse(role.since));
+    // No line runs through the label.
+    const roles = (this.state.roles.get(key) ?? []).slice(1).filter((/** @type {any} */ role) => begun(role) > x + 4 + label.length * 8);
     const current = each.step.anchor === this.props.selected;
     const said = `${each.step.anchor} attempt ${each.number} by ${worker(each.worktree)}: ${outcome}, ${duration((each.to - each.from) / 1000)}${each.tokens ? `, ${grouped(each.tokens)} tokens` : ""}`;
     return html`<a key=${key} href=${withQuery({ s: current ? "" : each.step.anchor })} data-row data-stay data-attempt=${key} data-outcome=${outcome} class=${near && !near.has(each.step.anchor) ? "far" : ""} aria-label=${said}><title>${said}</title>
       <rect class="attempt" x=${x} y=${y} width=${width} height=${BAR} rx="3" />
-      ${roles.slice(1).map((/** @type {any} */ role) => html`<rect class="role-edge" x=${axis.x(Date.parse(role.since))} y=${y} width="1" height=${BAR}><title>${role.role}</title></rect>`)}
-      ${width > (marked.has(key) ? 44 : 22) && html`<text class="label" x=${x + 5} y=${y + 14}>${number(each.step.anchor)}${{ failed: " ✗", dead: " !", expired: " !", stale: " !" }[outcome] ?? ""}</text>`}</a>`;
+      ${roles.map((/** @type {any} */ role) => html`<rect class="role-edge" x=${begun(role)} y=${y} width="1" height=${BAR}><title>${role.role}</title></rect>`)}
+      ${label && html`<text class="label" x=${x + 5} y=${y + 14}>${label}</text>`}</a>`;
   }
 }
 
@@ -142,7 +145,7 @@ function ticks(axis, tall, names) {
   return axis.parts.map((part, at) => {
     const x = names + part.x;
     const label = local(new Date(part.from).toISOString()).slice(-8, -3);
-    return html`${at > 0 && html`<rect class="idle" x=${x - FOLD} y=${HEAD} width=${FOLD} height=${tall - HEAD} /><text class="tick" x=${x - FOLD / 2} y="14" text-anchor="middle">⁄⁄</text><text class="tick" x=${x - FOLD / 2} y=${tall + 14} text-anchor="middle">${duration(part.gap / 1000).split(" ")[0]}</text>`}
+    return html`${at > 0 && html`<rect class="idle" x=${x - FOLD} y=${HEAD} width=${FOLD} height=${tall - HEAD} /><text class="tick" x=${x - FOLD / 2} y="14" text-anchor="middle">∕∕</text><text class="tick" x=${x - FOLD / 2} y=${tall + 14} text-anchor="middle">${duration(part.gap / 1000).split(" ")[0]}</text>`}
       ${part.width > 44 && html`<text class="tick" x=${x + (at ? 2 : 0)} y="14">${label}</text>`}
       ${times(part).map((time) => html`<text class="tick" x=${names + axis.x(time)} y="14" text-anchor="middle">${local(new Date(time).toISOString()).slice(-8, -3)}</text><line class="edge" x1=${names + axis.x(time)} y1=${HEAD} x2=${names + axis.x(time)} y2=${tall} />`)}
       ${part.width > 130 && html`<text class="tick" x=${x + part.width} y="14" text-anchor="end">${at === axis.parts.length - 1 && store.now() - part.to < 60_000 ? "now" : local(new Date(part.to).toISOString()).slice(-8, -3)}</text>`}
@@ -204,7 +207,7 @@ function summary(stats) {
 function legend(events, axis) {
   const there = new Set(events.map(markOf));
   const said = [[MARKS.taken, "taken over"], [MARKS.deferred, "item deferred"], [MARKS.revise, "revised"]].filter(([mark]) => there.has(mark));
-  if (axis.parts.length > 1) said.push(["⁄⁄", "idle time, folded"]);
+  if (axis.parts.length > 1) said.push(["∕∕", "idle time, folded"]);
   return said.length > 0 && html`<p class="faint legend">${said.map(([mark, words], at) => html`${at > 0 && ", "}<span class="num"><span class="marks">${mark}</span> ${words}</span>`)}</p>`;
 }
 
