@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tugtool.store.owners import Owners
     from tugtool.store.postgres.libpq import PostgresRow
     from tugtool.store.postgres.listen import Listener
-    from tugtool.store.postgres.transaction import Statement
+    from tugtool.store.postgres.round_trips import Statement
 
     P = ParamSpec("P")
     T = TypeVar("T")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tugtool.store.postgres.transaction import Statement
+    from tugtool.store.postgres.round_trips import Statement
 
 #: Nobody asks for a receipt after this time; one transaction in 64, by its token, removes old ones.
 KEPT_SECONDS, _FORGETFUL = 24 * 3600, b"04"
