@@ -57,6 +57,8 @@ class RoundTrips:
         self._passing: libpq.StatementFailed | None = None
         #: Whether another process waits for a notice of the commit.
         self._is_awaited = False
+        #: Up to where the server's log must be synced before the caller may rely on what it read.
+        self._unsynced: bytes | None = None
         #: Whether a commit was sent that the server has not answered.
         self._is_doubtful = False
 
@@ -120,6 +122,7 @@ class RoundTrips:
         assert self._connection is not None
         self._connection.is_direct = found["process"] == self._connection.server_process
         self._is_awaited = bool(found["is_awaited"])
+        self._unsynced = libpq.encoded(found["unsynced"])
         if first:
             # Read after the lock: later transactions have later times. Tests set their own.
             clock = self._store.clock
@@ -182,6 +185,30 @@ class RoundTrips:
             # Another process changed what the caller has read, or rows got other numbers: the
             # caller's decisions may be wrong.
             raise translate.overtaken(self._store.address)
+
+    def _finish(
+        self, batch: Sequence[Statement], until: bytes, notices: Sequence[Statement] = ()
+    ) -> None:
+        """End with these statements, and wait for the sync of the server's log: one round trip."""
+        connection = self._connection
+        assert connection is not None
+        for statement, values in (*batch, (statements.SYNC, (until,))):
+            connection.send(statement, values)
+        connection.flush()
+        for statement, values in notices:
+            connection.send(statement, values)
+            connection.flush()
+        outcomes = connection.receive(len(batch) + 1 + len(notices))
+        for outcome in outcomes[: len(batch)]:
+            if isinstance(outcome, libpq.StatementFailed):
+                self._fail(outcome, opening=False)
+        self._is_open = False
+        # A failed notice does not matter: waiting processes also look now and then.
+        failure = outcomes[len(batch)]
+        if isinstance(failure, libpq.StatementFailed):
+            if failure.state == translate.NO_RIGHT:
+                raise translate.refusal(self._store.address, failure)
+            raise libpq.ConnectionLost(str(failure))
 
     def _roll_back(self) -> None:
         """Roll back without waiting for the answer."""

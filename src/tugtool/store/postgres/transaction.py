@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from tugtool.errors import TugError
 from tugtool.errors.state import DatabaseError
 from tugtool.store import sql
 from tugtool.store.owners import ADD_MACHINE, COLUMNS, MACHINES
@@ -31,8 +32,11 @@ class PostgresTransaction(RoundTrips):
     Nothing is sent before the first statement. One round trip has the begin, the lock of each
     plan, the server's clock, that statement and those that are expected after it. Changes wait
     for the next question, or for the commit. Events are sent with the commit, so their numbers
-    are in the order of commits, and plans wait for each other no longer than one commit
-    takes.
+    are in the order of commits.
+
+    A commit releases its locks before it is on the disk. So the next transaction does not wait for
+    the disk, and several commits share one sync. The caller gets its answer after the sync, also if
+    it has only read: others may not have synced yet what they have committed.
     """
 
     def __init__(self, store: PostgresStore, plans: Sequence[str], *, writing: bool) -> None:
@@ -193,6 +197,10 @@ class PostgresTransaction(RoundTrips):
         try:
             if kind is None and self._writing:
                 self._commit()
+            # A refusal is an answer too.
+            is_answer = kind is None or (isinstance(kind, type) and issubclass(kind, TugError))
+            if is_answer and self._is_open and self._failure is None:
+                self._confirm()
         finally:
             if self._is_open:
                 self._roll_back()
@@ -217,29 +225,18 @@ class PostgresTransaction(RoundTrips):
 
     def _end(self) -> None:
         """Write the receipt and the events, commit, notify waiting processes: one round trip."""
-        connection, store = self._connection, self._store
-        assert connection is not None
-        receipt = (statements.RECEIPT, self._token)
+        store, receipt = self._store, (statements.RECEIPT, self._token)
+        notices: list[Statement] = []
         # Not part of the merged changes, which are the same statements every time. And first:
         # the number of an event makes other plans wait.
         written = statements.clean_up(self._token[1], self._milliseconds or 0)
         written += translate.merged([*self._changes, receipt, *self._notes])
         if self._is_awaited:
             written.append((statements.NOTICED, ()))
-        written.append((b"commit", ()))
-        count = len(written)
-        if self._is_awaited:
             # The number of the last event lets a listener ignore a notice that it gets late.
             said = b"(%s)::text" % store.last_event if self._notes else b"''"
-            written.append((statements.NOTIFY % said, (store.address.schema.encode(),)))
-        for statement, values in written:
-            connection.send(statement, values)
-        connection.flush()
-        # A failed notice does not matter: waiting processes also look now and then.
-        for outcome in connection.receive(len(written))[:count]:
-            if isinstance(outcome, libpq.StatementFailed):
-                self._fail(outcome, opening=False)
-        self._is_open = False
+            notices.append((statements.NOTIFY % said, (store.address.schema.encode(),)))
+        self._finish([*written, (b"commit", ())], statements.LAST, notices)
 
     def _end_again(self) -> None:
         """Find out whether an unanswered commit happened; if not, repeat it."""
@@ -259,12 +256,27 @@ class PostgresTransaction(RoundTrips):
         except DatabaseError as error:
             # The server is away, or the lost transaction still holds its locks.
             raise translate.lost(self._store.address, PERHAPS) from error
-        assert self._connection is not None
         if not found:
             self._roll_back()
             return False
-        self._connection.send(b"commit")
-        self._connection.flush()
-        self._connection.receive(1)
-        self._is_open = False
+        self._finish([(b"commit", ())], statements.LAST)
         return True
+
+    def _confirm(self) -> None:
+        """End without a commit, after the sync of what was read."""
+        try:
+            self._let_go()
+        except libpq.ConnectionLost:
+            for _ in self._tries():  # pragma: no branch (they end by refusing)
+                try:
+                    # If the server has crashed, what was read may be gone.
+                    self._repeat()
+                    return self._let_go()
+                except libpq.ConnectionLost:
+                    continue
+
+    def _let_go(self) -> None:
+        if self._unsynced is None:
+            self._roll_back()
+        else:
+            self._finish([(b"rollback", ())], self._unsynced)
