@@ -85,9 +85,9 @@ _ROUNDS = (
     "as the disk takes to sync; who is woken late waits for another round."
 )
 _ONE_PLAN = (
-    "Steps of one plan are given out in the order of the plan, so its commits come one after the "
-    "other, each with a wait for the disk; a queue's workers skip what others hold, and share "
-    "their waits. The table has all numbers of workers."
+    "Steps of one plan are given out in the order of the plan, so its transactions come one after "
+    "the other, and each hand-over waits for a processor; a queue's workers skip what others hold. "
+    "The table has all numbers of workers."
 )
 
 #: In the order of the page.

@@ -34,15 +34,17 @@ RATE_NOTE = (
     "worker with an empty task: two synced commits each, on the same server, by turns; medians of "
     "the rounds. The first two seconds do not count on either side: new connections read the "
     "catalog and plan their statements. Server and workers share the machine's cores. The commits "
-    "of one plan come one after the other, and each waits for the disk; those of twenty plans wait "
-    "for each other only from the number of their event to the end of the commit, and the queue's "
-    "share their waits. On a machine that does much else, every hand-over of a plan also waits for "
-    "a processor, so one plan falls behind more than the others."
+    "of one plan come one after the other, and those of twenty plans wait for each other from the "
+    "number of their event to the end of the commit. Neither holds a lock while it waits for the "
+    "disk, so they share these waits, as the queue's commits do. On a machine that does much else, "
+    "every hand-over of a plan waits for a processor, so one plan falls behind more than the "
+    "others."
 )
 TRIPS_NOTE = (
     "A process that keeps its connection, as `implement` does; medians. Begin, lock, clock and the "
-    "first questions are one round trip; changes, events and the commit are another. The notice to "
-    "waiting commands is a statement of its own after the commit, in the same round trip."
+    "first questions are one round trip; changes, events, the commit and the wait for its sync are "
+    "another. The notice to waiting commands is a statement of its own after that, which is sent "
+    "along."
 )
 SIZES_NOTE = "CPU time of one claim, here and in its server process, medians."
 PROCESS_NOTE = (

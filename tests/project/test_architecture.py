@@ -129,8 +129,6 @@ REASONS = {
     "state.record": "what every operation shares; every claim loads it as one file",
     "state.reviews": "what waits for a person, and what a person says to it",
     "store.postgres.libpq": "the driver: a command loads it as one file",
-    "store.postgres.statements": "the engine's own statements, apart from those of every engine",
-    "store.postgres.transaction": "what is sent together, and what is sent again",
     "store.sql.publication": "loaded only where commits travel by a remote",
     "store.sqlite": "every command on the record loads it as one file",
     "system": "the room's docstring",

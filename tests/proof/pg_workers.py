@@ -13,7 +13,7 @@ from support.state import KEY
 from tugtool import state
 from tugtool.state.record import PlanCopy
 from tugtool.store import open_store, sql
-from tugtool.store.postgres import libpq, transaction
+from tugtool.store.postgres import libpq, statements, transaction
 from tugtool.system import text
 
 
@@ -65,7 +65,7 @@ def settled() -> None:
     opening = transaction.PostgresTransaction._opening
     known: set[int] = set()
 
-    def once(tx: transaction.PostgresTransaction) -> list[transaction.Statement]:
+    def once(tx: transaction.PostgresTransaction) -> list[tuple]:
         begin, settings, *others = opening(tx)
         is_new = id(tx._connection) not in known
         known.add(id(tx._connection))
@@ -73,6 +73,11 @@ def settled() -> None:
         return [begin, (statement, settings[1]) if is_new else (b"select 1", ()), *others]
 
     transaction.PostgresTransaction._opening = once
+
+
+def unsynced() -> None:
+    """Nobody waits until a commit is on the disk."""
+    statements.SYNC = b"select $1::text"
 
 
 def at_once() -> dict[str, object]:
@@ -100,6 +105,7 @@ FAULTS = {
     "alike": alike,
     "hasty": hasty,
     "settled": settled,
+    "unsynced": unsynced,
 }
 
 

@@ -114,7 +114,7 @@ def test_an_operation_is_done_once_although_the_server_is_killed_in_it(spell):
 @pytest.mark.proof
 def test_a_server_that_restarts_costs_32_workers_seconds_and_nothing_else(spell):
     for _ in spell.seeds():
-        with pg_disturbed.server() as server:
+        with pg_disturbed.server(fsync="on") as server:
 
             def restart(number: int, server=server) -> None:
                 if number == signal.SIGKILL:
@@ -129,9 +129,9 @@ def test_a_server_that_restarts_costs_32_workers_seconds_and_nothing_else(spell)
     spell.tell(told)
 
 
-@pytest.mark.parametrize("planted", ["hasty", "early"])
+@pytest.mark.parametrize("planted", ["hasty", "early", "unsynced"])
 def test_the_workers_show_an_engine_that_gives_up_or_believes(planted):
-    with pg_disturbed.server() as server:
+    with pg_disturbed.server(fsync="on") as server:
 
         def restart() -> None:
             server.destroy()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tugtool.store.owners import Owners
     from tugtool.store.postgres.libpq import PostgresRow
     from tugtool.store.postgres.listen import Listener
-    from tugtool.store.postgres.transaction import Statement
+    from tugtool.store.postgres.round_trips import Statement
 
     P = ParamSpec("P")
     T = TypeVar("T")
@@ -49,9 +49,7 @@ _PLANNER = (
 
 _SETTINGS = (
     "select set_config('search_path', $1, %s), set_config('lock_timeout', $2, %s),"
-    " set_config('idle_in_transaction_session_timeout', $3, %s),"
-    " set_config('synchronous_commit', case current_setting('synchronous_commit')"
-    " when 'off' then 'on' else current_setting('synchronous_commit') end, %s)"
+    " set_config('idle_in_transaction_session_timeout', $3, %s)"
     + "".join(f", set_config('{name}', 'off', %s)" for name in _PLANNER)
     + ", set_config('plan_cache_mode', 'force_generic_plan', %s)"
 )

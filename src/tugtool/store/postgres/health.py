@@ -15,7 +15,7 @@ CLOCK_SECONDS = 30
 #: A standby that is further behind would lose what was acknowledged, if it took over.
 BEHIND_BYTES = 16 << 20
 
-#: What the role may not do that every worker must: the right and the table, sequence or schema.
+#: What the role may not do that every worker must: the right and what it is about.
 _RIGHTS = b"""
 select 'usage', 'schema ' || n.nspname
   from pg_namespace n
@@ -30,6 +30,11 @@ select 'usage', 'sequence ' || c.relname
   from pg_class c join pg_namespace n on n.oid = c.relnamespace
  where n.nspname = $1
    and case c.relkind when 'S' then not has_sequence_privilege(c.oid, 'usage') else false end
+ union all
+select 'execute', 'function ' || proname
+  from pg_proc
+ where proname = 'pg_logical_emit_message' and proargtypes[2] = 'text'::regtype
+   and not has_function_privilege(oid, 'execute')
  order by 1, 2
 """
 _CLOCK = b"select floor(extract(epoch from clock_timestamp()) * 1000)::bigint"

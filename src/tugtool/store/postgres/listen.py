@@ -48,9 +48,10 @@ class Listener:
                 return self._wait(deadline)
         except libpq.ConnectionLost:
             self.close()
-        # Notices from meanwhile did not arrive.
+        # Notices from meanwhile did not arrive. The number may be the same and the event another: a
+        # server that crashed forgets what was not synced, and gives its numbers out again.
         before, self._seen = self._seen, self._begin()
-        return before not in (None, self._seen) or self._wait_on(deadline)
+        return before is not None or self._wait_on(deadline)
 
     def _wait_on(self, deadline: float) -> bool:
         """Wait on a new connection; if that is lost too, the caller should look."""

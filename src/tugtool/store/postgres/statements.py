@@ -7,7 +7,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tugtool.store.postgres.transaction import Statement
+    from tugtool.store.postgres.round_trips import Statement
 
 #: Nobody asks for a receipt after this time; one transaction in 64, by its token, removes old ones.
 KEPT_SECONDS, _FORGETFUL = 24 * 3600, b"04"
@@ -19,10 +19,26 @@ BEGIN_WRITING = b"begin isolation level read committed"
 BEGIN_READING = b"begin isolation level repeatable read read only"
 #: READ COMMITTED: a stricter level would keep a snapshot from before the wait.
 LOCK = b"pg_advisory_xact_lock(hashtextextended($1, 0))"
+#: For one transaction: its commit does not wait for the disk, and releases its locks before.
+_AHEAD = b"set_config('synchronous_commit', 'off', true)"
+#: Behind every position in the server's log.
+LAST = b"FFFFFFFF/FFFFFFFF"
+#: Up to where the log must be synced before a caller may rely on what it read; null if it is.
+#: Evaluated after the snapshot, so every commit that the snapshot shows lies before it. Standbys
+#: replay only what is synced. How far they are, an ordinary role cannot see.
+_UNSYNCED = (
+    b"""
+       case when pg_is_in_recovery() then null
+            when current_setting('synchronous_standby_names') <> '' then '%s'
+            when pg_current_wal_flush_lsn() < pg_current_wal_insert_lsn()
+            then pg_current_wal_insert_lsn()::text end as unsynced,
+       """
+    % LAST
+)
 #: Which tables these are, who answers, and the time: as a number, and as text for statements
 #: that are sent along. Also whether a process waits for a notice and has had none just now.
 CLOCK = b"""
-select version, identity, pg_backend_pid() as process, milliseconds,
+select %%sversion, identity, pg_backend_pid() as process, milliseconds,
        set_config('tugtool.now',
                   to_char(t at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), true),
        watched_until > milliseconds
@@ -30,17 +46,30 @@ select version, identity, pg_backend_pid() as process, milliseconds,
   from (select t, floor(extract(epoch from t) * 1000)::bigint as milliseconds
           from (select %%s as t offset 0) as moment offset 0) as clock, repository
 """ % (NOTICE_SECONDS * 1000)
-READ_CLOCK = CLOCK % b"clock_timestamp()"
-LOCK_THEN_CLOCK = CLOCK % (b"case when %s::text is not null then clock_timestamp() end" % LOCK)
+READ_CLOCK = CLOCK % (_UNSYNCED, b"clock_timestamp()")
+LOCK_THEN_CLOCK = CLOCK % (
+    _AHEAD + b"," + _UNSYNCED,
+    b"case when %s::text is not null then clock_timestamp() end" % LOCK,
+)
 SET_NOW = b"select set_config('tugtool.now', $1, true)"
 NOW = b"current_setting('tugtool.now')"
 NOTICED = b"update repository set noticed_at = floor(extract(epoch from clock_timestamp()) * 1000)"
-# After the commit: a notice inside it would make all commits of the server queue at one lock.
-NOTIFY = b"select set_config('synchronous_commit', 'off', true), pg_notify($1, %s)"
+# In a transaction of its own: in one that syncs, all commits of the server would queue at one lock.
+NOTIFY = b"select %s, pg_notify($1, %%s)" % _AHEAD
+#: In a transaction of its own: wait until the log is synced up to a position, on the disk and at
+#: the standbys that the server waits for. It has a message that nobody reads, so that its commit
+#: waits, together with all others that wait at this moment. If the server is set not to wait, it
+#: waits all the same.
+SYNC = b"""
+select set_config('synchronous_commit', case current_setting('synchronous_commit')
+                  when 'off' then 'on' else current_setting('synchronous_commit') end, true),
+       case when pg_current_wal_flush_lsn() < $1::pg_lsn
+            then pg_logical_emit_message(true, 'tugtool', '') end
+"""
 # A receipt proves that a commit happened, to any server that has its rows: after a restart, behind
 # a pooler, and on a standby that took over. Transaction ids and equal events do not.
 RECEIPT = b"insert into receipts (at, token) values ($1, $2)"
-#: An update, so that its own commit waits until the receipt is as safe as an answered commit.
+#: An update: a standby that has not yet taken over refuses it.
 RECEIVED = b"update receipts set token = token where at = $1 and token = $2"
 FORGET = (
     b"delete from receipts where (at, token) in (select at, token from receipts where at < $1"

@@ -1,14 +1,15 @@
-"""One transaction: what is sent ahead, and what is sent again after a lost connection."""
+"""One transaction: its questions and changes, the owners in them, and its commit."""
 
 from __future__ import annotations
 
 import os
-import time
 
-from tugtool.errors.state import DatabaseError, QueryFailed
+from tugtool.errors import TugError
+from tugtool.errors.state import DatabaseError
 from tugtool.store import sql
 from tugtool.store.owners import ADD_MACHINE, COLUMNS, MACHINES
 from tugtool.store.postgres import libpq, statements, translate
+from tugtool.store.postgres.round_trips import PERHAPS, RoundTrips, StatementRefused
 from tugtool.system import clock as clocks
 from tugtool.system import text
 
@@ -19,67 +20,34 @@ if TYPE_CHECKING:
 
     from tugtool.store.postgres import PostgresStore
     from tugtool.store.postgres.libpq import Outcome, PostgresRow
+    from tugtool.store.postgres.round_trips import Statement
 
-    Statement = tuple[bytes, Sequence[bytes | None]]
-    Question = tuple[object, ...]
-
-_NOTHING, _PERHAPS = "nothing was written", "it may have been written"
-
-#: Errors after which nothing is committed and another try may succeed.
-#: The last is of a standby that has not yet taken over.
-_AGAIN = ("40001", "40P01", "25006")
-#: A prepared statement is not there, is there already, or has other columns since a migration.
-_UNPREPARED = ("26000", "42P05", "0A000")
-#: A table of an older schema lacks a column.
-_NO_COLUMN = "42703"
 #: How many rows are sent before their answers are read.
 _AHEAD = 200
-#: A longer transaction is not sent again; only an import is so long.
-_LONGEST_LOG = 2000
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 
 
-class _Refused(libpq.ConnectionLost):
-    """The server refused a statement, so the transaction did not happen; it may be tried again."""
-
-
-class PostgresTransaction:
+class PostgresTransaction(RoundTrips):
     """One transaction; see `tugtool.store.Transaction`.
 
     Nothing is sent before the first statement. One round trip has the begin, the lock of each
     plan, the server's clock, that statement and those that are expected after it. Changes wait
     for the next question, or for the commit. Events are sent with the commit, so their numbers
-    are in the order of commits, and plans wait for each other no longer than one commit
-    takes.
+    are in the order of commits.
+
+    A commit releases its locks before it is on the disk. So the next transaction does not wait for
+    the disk, and several commits share one sync. The caller gets its answer after the sync, also if
+    it has only read: others may not have synced yet what they have committed.
     """
 
     def __init__(self, store: PostgresStore, plans: Sequence[str], *, writing: bool) -> None:
-        self._store = store
+        super().__init__(store, plans, writing=writing)
         #: The default plan of statements.
         self.plan = plans[0]
-        self._plans = sorted(set(plans))
-        self._writing = writing
-        self._connection: libpq.Connection | None = None
-        self._is_open = False
-        self._milliseconds: int | None = None
-        self._now = ""
-        self._log: list[tuple[Statement, Outcome]] | None = []
         self._notes: list[Statement] = []
-        self._changes: list[Statement] = []
-        #: Questions that will be asked, and the answers to those that were sent.
-        self._expected: dict[Question, Statement] = {}
-        self._answers: dict[Question, Outcome] = {}
         self._wrote = False
-        self._failure: libpq.StatementFailed | None = None
-        #: The last refusal after which another try may succeed.
-        self._passing: libpq.StatementFailed | None = None
         self._cursors = 0
         self._owners = store.owners
         self._adds_machine = False
-        #: Whether another process waits for a notice of the commit.
-        self._is_awaited = False
-        #: Whether a commit was sent that the server has not answered.
-        self._is_doubtful = False
         self._token: tuple[bytes | None, bytes] = (None, b"")
 
     @property
@@ -220,131 +188,6 @@ class PostgresTransaction:
         rows = self._run((MACHINES.encode(), ()))[-1].rows
         return [(id, name) for id, name in rows]
 
-    # -- round trips -------------------------------------------------------------------
-
-    def _run(self, *batch: Statement) -> list[Outcome]:
-        """Run statements in one round trip, if needed on a new connection."""
-        if self._failure is not None:
-            raise translate.refusal(self._store.address, self._failure)
-        changes, self._changes = self._changes, []
-        expected, self._expected = self._expected, {}
-        sent = [*changes, *batch, *expected.values()]
-        try:
-            outcomes = self._exchange(sent)
-        except libpq.ConnectionLost:
-            outcomes = self._again(sent)
-        if self._log is not None:
-            self._log += zip(sent, outcomes, strict=True)
-            self._log = self._log if len(self._log) <= _LONGEST_LOG else None
-        asked = len(changes) + len(batch)
-        self._answers |= zip(expected, outcomes[asked:], strict=True)
-        return outcomes[len(changes) : asked]
-
-    def _exchange(self, batch: Sequence[Statement]) -> list[Outcome]:
-        opening = [] if self._is_open else self._opening()
-        connection = self._connection
-        assert connection is not None
-        self._is_open = True
-        for statement, values in (*opening, *batch):
-            connection.send(statement, values)
-        connection.flush()
-        outcomes = connection.receive(len(opening) + len(batch))
-        for number, outcome in enumerate(outcomes):
-            if isinstance(outcome, libpq.StatementFailed):
-                self._fail(outcome, opening=number < len(opening))
-        done = [each for each in outcomes if isinstance(each, libpq.Outcome)]
-        if opening:
-            self._opened(done[: len(opening)])
-        return done[len(opening) :]
-
-    def _opening(self) -> list[Statement]:
-        if self._connection is None:
-            self._connection = self._store.take()
-        opening: list[Statement] = [
-            (statements.BEGIN_WRITING if self._writing else statements.BEGIN_READING, ())
-        ]
-        opening += self._store.settings(self._connection, writing=self._writing)
-        if self._writing:
-            *keys, last = [self._store.lock_key(plan) for plan in self._plans]
-            opening += [(b"select " + statements.LOCK, (key,)) for key in keys]
-            opening.append((statements.LOCK_THEN_CLOCK, (last,)))
-        else:
-            opening.append((statements.READ_CLOCK, ()))
-        if self._milliseconds is not None:
-            # A repeated transaction keeps its time.
-            opening.append((statements.SET_NOW, (self._now.encode(),)))
-        return opening
-
-    def _opened(self, outcomes: list[Outcome]) -> None:
-        first = self._milliseconds is None
-        found = outcomes[-1 if first else -2].rows[0]
-        self._store.check(found)
-        assert self._connection is not None
-        self._connection.is_direct = found["process"] == self._connection.server_process
-        self._is_awaited = bool(found["is_awaited"])
-        if first:
-            # Read after the lock: later transactions have later times. Tests set their own.
-            clock = self._store.clock
-            milliseconds: int = clock() if clock else found["milliseconds"]
-            self._milliseconds = milliseconds
-            self._now = clocks.text(milliseconds)
-
-    def _fail(self, failure: libpq.StatementFailed, *, opening: bool) -> None:
-        """Raise our error for a failed statement."""
-        direct = self._connection is not None and self._connection.is_direct
-        if failure.state in _AGAIN or (direct and failure.state in _UNPREPARED):
-            self._passing = failure
-            raise _Refused(str(failure))
-        if failure.state == "55P03" and opening:
-            self._roll_back()
-            self._store.refuse_busy(self._plans)
-            # The holder has changed meanwhile: many take turns.
-            raise libpq.ConnectionLost(str(failure))
-        if failure.state == _NO_COLUMN and opening:
-            self._roll_back()
-            self._store.refuse_other()
-        # From now on the server accepts only a rollback.
-        self._failure = failure
-        raise translate.refusal(self._store.address, failure) from failure
-
-    def _again(self, batch: Sequence[Statement]) -> list[Outcome]:
-        """Repeat the whole transaction, as long as the results are the same; then go on."""
-        for _ in self._tries():  # pragma: no branch (they end by refusing)
-            try:
-                self._repeat()
-                return self._exchange(batch)
-            except libpq.ConnectionLost:
-                continue
-        raise AssertionError  # pragma: no cover (the tries end with a refusal)
-
-    def _tries(self) -> Iterator[None]:
-        """Yield once per new connection, with back-off, as long as a command may wait."""
-        deadline = time.monotonic() + min(self._store.busy_seconds, statements.KEPT_SECONDS / 2)
-        pause = _FIRST_PAUSE
-        while True:
-            self._drop()
-            yield
-            if time.monotonic() + pause > deadline:
-                if self._passing is not None and not self._is_doubtful:
-                    raise translate.refusal(self._store.address, self._passing)
-                outcome = _PERHAPS if self._is_doubtful else _NOTHING
-                raise translate.lost(self._store.address, outcome)
-            time.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
-
-    def _repeat(self) -> None:
-        if self._log is None:
-            raise translate.lost(self._store.address, _NOTHING)
-        try:
-            outcomes = self._exchange([statement for statement, _ in self._log])
-        except QueryFailed:
-            # It was not refused before: another process was there meanwhile.
-            outcomes = []
-        if outcomes != [outcome for _, outcome in self._log]:
-            # Another process changed what the caller has read, or rows got other numbers: the
-            # caller's decisions may be wrong.
-            raise translate.overtaken(self._store.address)
-
     # -- the end -----------------------------------------------------------------------
 
     def __enter__(self) -> Self:
@@ -354,6 +197,10 @@ class PostgresTransaction:
         try:
             if kind is None and self._writing:
                 self._commit()
+            # A refusal is an answer too.
+            is_answer = kind is None or (isinstance(kind, type) and issubclass(kind, TugError))
+            if is_answer and self._is_open and self._failure is None:
+                self._confirm()
         finally:
             if self._is_open:
                 self._roll_back()
@@ -372,35 +219,24 @@ class PostgresTransaction:
         try:
             self._end()
         except libpq.ConnectionLost as error:
-            self._is_doubtful = not isinstance(error, _Refused)
+            self._is_doubtful = not isinstance(error, StatementRefused)
             self._end_again()
         self._store.is_known = self._store.is_known or self._adds_machine
 
     def _end(self) -> None:
         """Write the receipt and the events, commit, notify waiting processes: one round trip."""
-        connection, store = self._connection, self._store
-        assert connection is not None
-        receipt = (statements.RECEIPT, self._token)
+        store, receipt = self._store, (statements.RECEIPT, self._token)
+        notices: list[Statement] = []
         # Not part of the merged changes, which are the same statements every time. And first:
         # the number of an event makes other plans wait.
         written = statements.clean_up(self._token[1], self._milliseconds or 0)
         written += translate.merged([*self._changes, receipt, *self._notes])
         if self._is_awaited:
             written.append((statements.NOTICED, ()))
-        written.append((b"commit", ()))
-        count = len(written)
-        if self._is_awaited:
             # The number of the last event lets a listener ignore a notice that it gets late.
             said = b"(%s)::text" % store.last_event if self._notes else b"''"
-            written.append((statements.NOTIFY % said, (store.address.schema.encode(),)))
-        for statement, values in written:
-            connection.send(statement, values)
-        connection.flush()
-        # A failed notice does not matter: waiting processes also look now and then.
-        for outcome in connection.receive(len(written))[:count]:
-            if isinstance(outcome, libpq.StatementFailed):
-                self._fail(outcome, opening=False)
-        self._is_open = False
+            notices.append((statements.NOTIFY % said, (store.address.schema.encode(),)))
+        self._finish([*written, (b"commit", ())], statements.LAST, notices)
 
     def _end_again(self) -> None:
         """Find out whether an unanswered commit happened; if not, repeat it."""
@@ -411,7 +247,7 @@ class PostgresTransaction:
                 self._repeat()
                 return self._end()
             except libpq.ConnectionLost as error:
-                self._is_doubtful = self._is_doubtful or not isinstance(error, _Refused)
+                self._is_doubtful = self._is_doubtful or not isinstance(error, StatementRefused)
 
     def _is_committed(self) -> bool:
         """Return whether the receipt exists; the locks prove that the lost transaction is over."""
@@ -419,30 +255,28 @@ class PostgresTransaction:
             found = self._exchange([(statements.RECEIVED, self._token)])[0].changed
         except DatabaseError as error:
             # The server is away, or the lost transaction still holds its locks.
-            raise translate.lost(self._store.address, _PERHAPS) from error
-        assert self._connection is not None
+            raise translate.lost(self._store.address, PERHAPS) from error
         if not found:
             self._roll_back()
             return False
-        self._connection.send(b"commit")
-        self._connection.flush()
-        self._connection.receive(1)
-        self._is_open = False
+        self._finish([(b"commit", ())], statements.LAST)
         return True
 
-    def _roll_back(self) -> None:
-        """Roll back without waiting for the answer."""
-        self._is_open, self._failure = False, None
-        assert self._connection is not None
+    def _confirm(self) -> None:
+        """End without a commit, after the sync of what was read."""
         try:
-            self._connection.send(b"rollback")
-            self._connection.flush()
+            self._let_go()
         except libpq.ConnectionLost:
-            self._drop()
+            for _ in self._tries():  # pragma: no branch (they end by refusing)
+                try:
+                    # If the server has crashed, what was read may be gone.
+                    self._repeat()
+                    return self._let_go()
+                except libpq.ConnectionLost:
+                    continue
 
-    def _drop(self) -> None:
-        """Close a broken connection."""
-        self._is_open, self._failure = False, None
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+    def _let_go(self) -> None:
+        if self._unsynced is None:
+            self._roll_back()
+        else:
+            self._finish([(b"rollback", ())], self._unsynced)

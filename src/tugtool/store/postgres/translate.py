@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tugtool.errors.state import DatabaseError
     from tugtool.store.postgres.address import Address
     from tugtool.store.postgres.libpq import StatementFailed
-    from tugtool.store.postgres.transaction import Statement
+    from tugtool.store.postgres.round_trips import Statement
 
 #: Statement -> the same with numbered parameters, and their names in that order.
 _known: dict[tuple[str, bytes], tuple[bytes, tuple[str, ...]]] = {}
