@@ -685,7 +685,7 @@ def test_two_imports_at_once_give_one_state(desk, other):
     answers = [json.loads(racer.communicate()[0]) for racer in racers]
     assert sorted(answer["status"] for answer in answers) == ["error"] * 3 + ["ok"]
     codes = {issue["code"] for answer in answers for issue in answer["issues"]}
-    assert codes == {"E064"}, answers
+    assert codes == {"E064"}, json.dumps(answers)
     done = command(other.path, "state", "export", "--output", "y")
     done.communicate()
     lines = [(other.path / name).read_text().splitlines()[1:] for name in "xy"]

@@ -250,6 +250,28 @@ def test_an_empty_database_that_somebody_has_marked_is_not_taken(path, mark):
         _opened(path).create()
 
 
+def test_tables_that_another_process_makes_during_a_look_are_no_foreign_ones(path, monkeypatch):
+    _foreign(path, "pragma journal_mode = wal")
+    looks = []
+
+    class Racing(sqlite3.Connection):
+        def execute(self, text, *values):
+            cursor = super().execute(text, *values)
+            if "application_id" in text:
+                looks.append(text)
+            if len(looks) == 2 and text == looks[-1]:
+                other = sqlite3.connect(path, isolation_level=None)
+                create._make(other, str(path))
+                other.close()
+            return cursor
+
+    racing = {"factory": Racing}
+    monkeypatch.setattr(file, "connect", lambda *w, **how: sqlite3.connect(*w, **how, **racing))
+    with _opened(path).read(PLAN) as tx:
+        assert tx.all(sql.STEPS) == []
+    assert len(looks) >= 2
+
+
 @pytest.mark.parametrize(
     ("damage", "word"),
     [("text", "not a database"), ("head", "not a database"), ("cut", "malformed|disk image")],

@@ -178,12 +178,17 @@ def create_or_migrate(
     _migrate(connection, path, version=version, copies=copies)
 
 
+_FOUND = """
+select application_id, user_version, exists (select 1 from sqlite_master)
+  from pragma_application_id, pragma_user_version
+"""
+
+
 def _found(connection: Connection) -> tuple[int, int, bool]:
     """Return the application id, the schema version, and whether there are tables."""
-    application = connection.execute("pragma application_id").fetchone()[0]
-    version = connection.execute("pragma user_version").fetchone()[0]
-    tables = connection.execute("select 1 from sqlite_master limit 1").fetchone()
-    return application, version, tables is not None
+    # One statement: another process may make the tables between two.
+    application, version, tables = connection.execute(_FOUND).fetchone()
+    return application, version, bool(tables)
 
 
 def _make_allowed(connection: Connection, path: str, *, mode: str, backup: str | None) -> None:
