@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -72,9 +73,12 @@ class Network:
 
     def serve(self, *words: str, ready: bool = False) -> None:
         """Start a server on the hub; it ends with the network."""
-        server = subprocess.Popen(self.argv("hub", *words), stdout=subprocess.PIPE, text=True)
+        # A group of its own: git runs its daemon as another process.
+        server = subprocess.Popen(
+            self.argv("hub", *words), stdout=subprocess.PIPE, text=True, process_group=0
+        )
         self.ends.callback(server.wait)
-        self.ends.callback(server.kill)
+        self.ends.callback(os.killpg, server.pid, signal.SIGKILL)
         self.ends.callback(server.stdout.close)
         if ready:
             assert server.stdout.readline() == "listening\n"
