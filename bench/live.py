@@ -57,10 +57,10 @@ def planted(self, base, **more):
 def hold(watched, root):
     store = Workspace(root).store
     while True:
-        time.sleep(0.005)
+        time.sleep(0.005)  # the planted fault: workers get the lock now and then
         if watched.watchers:
             with store.write("bench"):
-                time.sleep(0.02)
+                time.sleep(0.02)  # and wait for it meanwhile
 hub.Hub.__init__ = planted
 """
 FAN_NOTE = (

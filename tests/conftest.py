@@ -77,7 +77,7 @@ USUAL = {
 
 
 def heed_signals() -> list[str]:
-    """Ignore no signal that ends a process: whatever is started would too. Those that were."""
+    """Ignore no signal that ends a process: its children would too. Return those that were."""
     # A library may have asked for it, of which Python knows nothing.
     status = Path("/proc/self/status")
     found = re.search(r"^SigIgn:\s*(\w+)", status.read_text(), re.M) if status.exists() else None

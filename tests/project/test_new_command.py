@@ -110,7 +110,7 @@ BY_HAND = {
     f"{SOURCE}/cli/plan.py": [("_PLAN = Argument(", COMMAND), (")\n\n\n_LONGEST_TITLE", DECLARED)],
     "tests/state/test_oldest.py": TEST,
 }
-#: What is run there: the new test, and whatever knows all commands.
+#: What is run there: the new test, and the tests that know all commands.
 MAKEFILE = (ROOT / "Makefile").read_text()
 TESTS = (
     "tests/state/test_oldest.py",

@@ -36,7 +36,7 @@ def work(commands: Commands, dies_at: int) -> None:
     path = commands.run("worktree", "create", "work", "--new")["worktree_path"]
     claims = 0
     while True:
-        # Long enough for a step on a busy machine; whoever dies is waited for as long.
+        # Long enough for a step on a busy machine; the others wait as long for a worker that dies.
         claim = commands.run("claim", "work", "--wait", "2", "--lease-duration", "15", at=path)
         if claim.get("all_completed"):
             return

@@ -391,7 +391,7 @@ def test_odd_files_are_refused_at_once_and_never_followed(scene, odd):
         assert done.returncode in (0, 1), (line, done.stderr)
         after = set(outside.rglob("*"))
         assert not after - before, line
-        # Whoever made the state may only now close its log.
+        # The command that made the state may only now close its log.
         assert all(path.name.startswith("state.db-") for path in before - after), line
         assert line in CHANGING or not scene.mark.exists(), line
         if line in CHANGING[:2] and "lock" not in odd:
