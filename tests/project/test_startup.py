@@ -53,6 +53,7 @@ LIGHT = {
 }
 #: What a step's holder pays for only when it needs it.
 NOT_FOR_HOLDERS = {
+    "_json",
     "tugtool.git.command",
     "tugtool.errors.git",
     "tugtool.system.process",
@@ -72,22 +73,22 @@ OF_TRUST = {
 CONFINED = '[agents.default]\ncommand = ["sh"]\nconfine = "worktree"\nnetwork = false\n'
 #: How many of our own files a command may load, and how many lines they may have together.
 LIMITS = {
-    "config --json": (15, 2_850),
+    "config --json": (15, 2_875),
     "--help": (11, 2_200),
     # Its module has room for further commands that look.
     "validate --help": (13, 2_775),
     "plan --help --json": (11, 2_200),
-    "version": (19, 4_390),
-    "--version --json": (19, 4_390),
+    "version": (19, 4_405),
+    "--version --json": (19, 4_405),
     "complete-words -- state cl": (11, 2_200),
     "hook pre-tool-use": (20, 4_200),
-    "state claim small --json": (25, 5_650),
-    "state claim --json": (25, 5_650),
-    "state start small step-1 --json": (25, 5_500),
-    "state heartbeat small step-1 --json": (25, 5_500),
-    "state update small step-1 --all completed --json": (26, 5_800),
-    "state complete small step-1 --force x --json": (25, 5_650),
-    "commit --plan small --step step-1 --message x --worktree .tugtree/side --json": (40, 9_600),
+    "state claim small --json": (25, 5_675),
+    "state claim --json": (25, 5_675),
+    "state start small step-1 --json": (25, 5_525),
+    "state heartbeat small step-1 --json": (25, 5_525),
+    "state update small step-1 --all completed --json": (26, 5_825),
+    "state complete small step-1 --force x --json": (25, 5_675),
+    "commit --plan small --step step-1 --message x --worktree .tugtree/side --json": (40, 9_620),
 }
 
 INIT = ["state", "init", "small"]

@@ -1,5 +1,7 @@
 """What other programs wrote, made harmless and short."""
 
+import json
+
 import pytest
 
 from tugtool.system import text
@@ -34,3 +36,25 @@ def test_the_end_of_it_is_kept_without_what_could_act_on_a_terminal(data, kept):
 def test_every_line_of_random_bytes_can_be_printed():
     data = bytes(range(256)) * 20
     assert all(line.isprintable() for line in tail(data, 5000, 200).split("\n"))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": None, "b": True, "c": False, "d": -7, "e": "plain", "f": {}, "g": []},
+        {"nested": [{"x": ["y", {"z": 1}]}, [], {}]},
+        {"long": list(range(9)), "short": list(range(8))},
+        {1: "a key that is a number", None: 2},
+        {'"': "quoted", "back\\slash": "x"},
+        ["\x7f", "\x00", "\n", "\u202e", "grün €", "\U0001f600", '"', "\\", ""],
+        [1.5, -0.0, 1e300, 10**30, (1, 2)],
+        "a text by itself",
+    ],
+)
+def test_an_answer_is_the_json_that_the_ordinary_encoder_writes(value):
+    assert text.encode(value) == json.dumps(value)
+
+
+def test_a_value_that_json_does_not_know_is_refused_by_name():
+    with pytest.raises(TypeError, match="no JSON for set"):
+        text.encode({"a": {1}})

@@ -7,29 +7,52 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 
-def _refuse(value: object) -> object:
-    raise TypeError(f"no JSON for {type(value).__name__}")
-
-
-try:
-    # `import json` costs 0.7 of a bare interpreter start because of `re`; its encoder lives in
-    # this C module. Other implementations take the ordinary way.
-    from _json import encode_basestring_ascii, make_encoder
-
-    _pieces: Callable[[object, int], Iterable[str]] = make_encoder(
-        None, _refuse, encode_basestring_ascii, None, ": ", ", ", False, False, True
-    )
-except ImportError:
-    from json import JSONEncoder
-
-    _pieces = JSONEncoder(default=_refuse).iterencode  # type: ignore[assignment]
-
 _BLANK = " \t\r\n"
+_CONSTANTS = {None: "null", True: "true", False: "false"}
+#: Longer lists are left to the encoder in C.
+_MOST_BRIEF = 8
 
 
 def encode(value: object) -> str:
     """JSON in pure ASCII, so nothing in it can act on a terminal."""
-    return "".join(_pieces(value, 0))
+    try:
+        return _brief(value)
+    except ValueError:
+        return "".join(_encoder()(value, 0))
+
+
+def _brief(value: object) -> str:
+    """JSON of a short answer: to load the encoder would cost a command more than this."""
+    kind = type(value)
+    if isinstance(value, str) and value.isascii() and value.isprintable():
+        if '"' not in value and "\\" not in value:
+            return f'"{value}"'
+    elif value is None or kind is bool:
+        return _CONSTANTS[value]  # type: ignore[index]
+    elif kind is int or (isinstance(value, float) and value - value == 0):
+        return repr(value)
+    elif isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return f"{{{', '.join([f'{_brief(key)}: {_brief(value[key])}' for key in value])}}}"
+    elif isinstance(value, (list, tuple)) and len(value) <= _MOST_BRIEF:
+        return f"[{', '.join([_brief(each) for each in value])}]"
+    raise ValueError("it is not brief")
+
+
+def _encoder() -> Callable[[object, int], Iterable[str]]:
+    try:
+        # `import json` costs 0.7 of a bare interpreter start because of `re`; its encoder lives in
+        # this C module. Other implementations take the ordinary way.
+        from _json import encode_basestring_ascii, make_encoder
+    except ImportError:
+        from json import JSONEncoder
+
+        return JSONEncoder(default=_refuse).iterencode  # type: ignore[return-value]
+    how = (": ", ", ", False, False, True)
+    return make_encoder(None, _refuse, encode_basestring_ascii, None, *how)
+
+
+def _refuse(value: object) -> object:
+    raise TypeError(f"no JSON for {type(value).__name__}")
 
 
 def many(count: object, word: str, plural: str = "") -> str:
