@@ -11,14 +11,23 @@ _BLANK = " \t\r\n"
 _CONSTANTS = {None: "null", True: "true", False: "false"}
 #: Longer lists are left to the encoder in C.
 _MOST_BRIEF = 8
+#: How many texts a process writes before it loads that encoder: more than a command does.
+_left = 4
+_encoder: Callable[[object, int], Iterable[str]] | None = None
 
 
 def encode(value: object) -> str:
     """JSON in pure ASCII, so nothing in it can act on a terminal."""
-    try:
-        return _brief(value)
-    except ValueError:
-        return "".join(_encoder()(value, 0))
+    global _left, _encoder
+    if _left:
+        _left -= 1
+        try:
+            return _brief(value)
+        except ValueError:
+            _left = 0
+    if _encoder is None:
+        _encoder = _loaded()
+    return "".join(_encoder(value, 0))
 
 
 def _brief(value: object) -> str:
@@ -38,7 +47,7 @@ def _brief(value: object) -> str:
     raise ValueError("it is not brief")
 
 
-def _encoder() -> Callable[[object, int], Iterable[str]]:
+def _loaded() -> Callable[[object, int], Iterable[str]]:
     try:
         # `import json` costs 0.7 of a bare interpreter start because of `re`; its encoder lives in
         # this C module. Other implementations take the ordinary way.
