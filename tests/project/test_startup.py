@@ -73,22 +73,22 @@ OF_TRUST = {
 CONFINED = '[agents.default]\ncommand = ["sh"]\nconfine = "worktree"\nnetwork = false\n'
 #: How many of our own files a command may load, and how many lines they may have together.
 LIMITS = {
-    "config --json": (15, 2_875),
+    "config --json": (15, 2_890),
     "--help": (11, 2_200),
     # Its module has room for further commands that look.
     "validate --help": (13, 2_775),
     "plan --help --json": (11, 2_200),
-    "version": (19, 4_405),
-    "--version --json": (19, 4_405),
+    "version": (19, 4_420),
+    "--version --json": (19, 4_420),
     "complete-words -- state cl": (11, 2_200),
     "hook pre-tool-use": (20, 4_200),
-    "state claim small --json": (25, 5_675),
-    "state claim --json": (25, 5_675),
-    "state start small step-1 --json": (25, 5_525),
-    "state heartbeat small step-1 --json": (25, 5_525),
-    "state update small step-1 --all completed --json": (26, 5_825),
-    "state complete small step-1 --force x --json": (25, 5_675),
-    "commit --plan small --step step-1 --message x --worktree .tugtree/side --json": (40, 9_620),
+    "state claim small --json": (25, 5_690),
+    "state claim --json": (25, 5_690),
+    "state start small step-1 --json": (25, 5_540),
+    "state heartbeat small step-1 --json": (25, 5_540),
+    "state update small step-1 --all completed --json": (26, 5_840),
+    "state complete small step-1 --force x --json": (25, 5_690),
+    "commit --plan small --step step-1 --message x --worktree .tugtree/side --json": (40, 9_640),
 }
 
 INIT = ["state", "init", "small"]

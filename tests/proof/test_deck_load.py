@@ -157,6 +157,36 @@ def test_after_thousands_of_events_the_page_is_as_large_as_before(load):
     assert load.tab.run(kept) <= 300
 
 
+#: Changes one step with every frame, and has all as they were in the end.
+DRAWN = """
+const { store } = await import("/store.js");
+const topic = Object.keys(store.topics).find((name) => name.startsWith("plan:"));
+const { steps } = store.topics[topic].data;
+const put = async (some) => {
+  store.delta({ topic, seq: store.seq, set: { steps: some }, gone: {} });
+  store.change();
+  await new Promise(requestAnimationFrame);
+};
+for (let n = 0; n < 300; n++) await put([{ ...steps[n % steps.length], title: `drawing ${n}` }]);
+await put(steps);
+"""
+
+
+def heap_bytes(load) -> float:
+    """The memory of the page's script, after a collection."""
+    load.tab.send("HeapProfiler.collectGarbage")
+    return load.tab.send("Runtime.getHeapUsage")["usedSize"]
+
+
+def test_what_was_drawn_before_is_forgotten(load):
+    """A drawing of 60 steps makes some 20 kB of objects; none may hold on to the one before."""
+    load.tab.run(DRAWN)
+    before, drawn = heap_bytes(load), load.seen()["drawings"]
+    load.tab.run(DRAWN)
+    assert load.seen()["drawings"] >= drawn + 300
+    assert heap_bytes(load) - before < 500_000
+
+
 def test_a_change_of_every_step_is_drawn_by_parts_and_then_whole(load):
     """A revision of every title: what else the server sends meanwhile has these titles too."""
     load.tab.run(

@@ -3,7 +3,11 @@ import htm from "./vendor/htm.mjs";
 import { Component, h, render } from "./vendor/preact.mjs";
 
 export { Component, render };
-export const html = htm.bind(h);
+// 3: keep no pieces without data. Preact ties them to their first parent for ever.
+export const html = htm.bind(function (...said) {
+  this[0] = 3;
+  return h(...said);
+});
 
 /** A component that is drawn again only if one of its properties is another one. */
 export class Pure extends Component {

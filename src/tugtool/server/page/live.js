@@ -51,7 +51,7 @@ class Live {
     this.open();
   }
 
-  /** Notice silence: after sleep, or with the network gone, no close ever comes. */
+  /** Notice silence: after sleep or without a network no close comes. */
   look() {
     const { state, heard, retry } = store.link;
     const now = Date.now();

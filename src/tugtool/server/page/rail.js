@@ -12,7 +12,7 @@ const NARROW = { lane: 9, margin: 8 };
 /** More lanes than this are counted at the row. */
 const MOST_LANES = 24;
 const MOST_NARROW = 6;
-/** A long plan is drawn by and by: what fits on a screen at once, then so many rows whenever there is time. */
+/** Of a long plan one screen is drawn at once, then so many rows whenever there is time. */
 const FIRST_ROWS = 32;
 const MORE_ROWS = 24;
 const LATEST_MS = 100;
@@ -134,7 +134,7 @@ class Links extends Pure {
   }
 }
 
-/** The shape says it too: hollow waits, full is or was at work, square needs a person or a run. */
+/** The shape says it too: hollow waits, full is or was at work, square needs you. */
 class Dot extends Pure {
   render({ standing, status, x, y, far }) {
     const square = ["stale", "parked", "question"].includes(standing);

@@ -8,7 +8,7 @@ const KEYS = {
   review: {},
 };
 const MOST_EVENTS = 300;
-/** So many steps, or clocks, are drawn anew with one frame; the others with the next ones, so that none is late. */
+/** So many steps, or clocks, are drawn anew with one frame, the others with the next. */
 const MOST_AT_ONCE = 40;
 
 /** @typedef {{data: any, seq: number, index: Record<string, Map<string, number>>}} Topic */

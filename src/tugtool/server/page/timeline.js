@@ -6,7 +6,7 @@ import { related } from "./rail.js";
 import { go, withQuery } from "./route.js";
 import { store } from "./store.js";
 
-/** Names stand at the left; on a narrow screen above their bars, which get all the room. */
+/** Names stand at the left, on a narrow screen above their bars. */
 const WIDE = { names: 132, line: 28, bar: 4, letters: 18 };
 const NARROW = { names: 0, line: 44, bar: 18, letters: 40 };
 const BAR = 20;
@@ -15,7 +15,7 @@ const FOOT = 20;
 /** The tokens over time: its height, and the width of one bar. */
 const TOKENS = { tall: 28, wide: 8 };
 const FOLD = 34;
-/** Idle for longer than this, and than a twentieth of all work, is folded. */
+/** Idle for longer than this and a twentieth of all work is folded. */
 const IDLE_SECONDS = 600;
 /** Between two times along the top: one of these many minutes, and at least so many pixels. */
 const MINUTES = [5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080];
