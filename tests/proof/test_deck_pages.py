@@ -193,6 +193,32 @@ def test_an_item_is_not_offered_for_rejection_while_steps_are_built_on_it(browse
         eye.close()
 
 
+@pytest.mark.parametrize("tab", ["map", "time"])
+def test_on_a_narrow_screen_a_tap_on_a_step_opens_its_page(browser, servers, tab):
+    """There is no room for a panel beside the map or the timeline."""
+    eye = Eye(browser, servers[25], 390, has_touch=True)
+    try:
+        page = eye.open(f"/p/long/{tab}")
+        page.locator("[data-row][href*='s=step-3']").first.click()
+        page.locator(".step-page").wait_for()
+        assert "step-3" in page.locator(".step-head").inner_text()
+    finally:
+        eye.close()
+
+
+def test_a_step_that_an_address_selects_is_in_view(browser, servers):
+    eye = Eye(browser, servers[60])
+    try:
+        page = eye.open("/p/long?s=step-50")
+        page.wait_for_function(
+            "() => { const row = document.querySelector('.row[aria-current]');"
+            " const { top, bottom } = row.getBoundingClientRect();"
+            " return top > 44 && bottom < innerHeight; }"
+        )
+    finally:
+        eye.close()
+
+
 def test_the_map_begins_where_the_work_is_and_the_log_marks_only_what_failed(browser, servers):
     eye = Eye(browser, servers[60], 390)
     try:

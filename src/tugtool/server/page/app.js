@@ -84,7 +84,6 @@ class App extends Component {
       <p class="hidden" role="status" aria-live="polite">${spoken}</p>`;
   }
 
-  /** @param {any} route @param {any} overview @param {any} topics @param {any[]} events @param {any} link */
   page(route, overview, topics, events, link) {
     const review = topics.review?.data;
     const query = route.query.toString();
@@ -108,7 +107,6 @@ class App extends Component {
 const PAGES = [["/", "Now", "now"], ["/review", "Review", "review"], ["/workers", "Workers", "workers"], ["/log", "Log", "log"]];
 const SIGNS = { live: "●", catching: "◌", opening: "◌", lost: "○", frozen: "❄", refused: "○" };
 
-/** @param {any} overview @param {any} link @param {number} saving @param {string} state @param {any} route @param {() => void} search @param {() => void} help */
 function topBar(overview, link, saving, state, route, search, help) {
   const needs = overview ? overview.needs_you.reduce((/** @type {number} */ sum, /** @type {any} */ each) => sum + each.count, 0) : 0;
   return html`<header class="top"><a class="brand" href="/"><b>tugdeck</b> <span class="repo">${store.words?.repository ?? ""}</span></a>

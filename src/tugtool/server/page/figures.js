@@ -1,6 +1,6 @@
 // Figures: times, tokens and costs of a plan and of each step; also for paper.
 import { Loaded } from "./diff.js";
-import { dollars, duration, grouped, number, percent } from "./format.js";
+import { dollars, duration, grouped, number } from "./format.js";
 import { html, Pure } from "./html.js";
 import { Sign } from "./parts.js";
 import { step as stepAt } from "./route.js";
@@ -23,7 +23,7 @@ function drawn(stats, plan, row) {
       ${figure("tokens", stats.tokens === null ? null : grouped(stats.tokens))}${figure("cost", stats.cost_microdollars === null ? null : dollars(stats.cost_microdollars))}</dl>
     <div class="scroll" role="region" aria-label="Figures of each step" tabindex="0"><table><thead><tr><th scope="col">step</th><th scope="col"><span class="hidden">standing</span></th><th scope="col">title</th><th scope="col" class="wide">worked, waited</th><th scope="col" class="num">worked</th><th scope="col" class="num">waited</th><th scope="col" class="num">attempts</th><th scope="col" class="num">tokens</th><th scope="col" class="num">cost</th></tr></thead>
       <tbody>${stats.steps.map((/** @type {any} */ step) => line(step, standing.get(step.anchor), row.slug, most))}</tbody></table></div>
-    <p class="faint below">${percent(stats.steps_by_status.completed, plan.total_steps)}% of the steps are completed. Attempts: ${Object.entries(stats.attempts_by_outcome).filter(([, n]) => n).map(([name, n]) => `${n} ${name}`).join(", ") || "none"}.</p></div>`;
+    <p class="faint below">Attempts: ${Object.entries(stats.attempts_by_outcome).filter(([, n]) => n).map(([name, n]) => `${n} ${name}`).join(", ") || "none"}.</p></div>`;
 }
 
 /** @param {string} name @param {any} value */

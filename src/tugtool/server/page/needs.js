@@ -65,7 +65,7 @@ export function told(need) {
   if (what === "parked") return { title: each.step_title, why: `parked: ${sentence(each.reason)}` };
   if (what === "question") return { title: each.step_title, why: `${worker(each.claimed_by)} asks: ${each.reason}` };
   if (what === "audit") return { title: "the plan as a whole", why: `${each.recommendation}: ${each.summary}` };
-  return { title: each.text, why: each.reason ?? (what === "unproven" ? "" : need.words) };
+  return { title: each.text, why: each.reason ?? (what === "unproven" ? each.step_title : need.words) };
 }
 
 /** Who paused a plan, and why. @param {any} plan */

@@ -54,7 +54,6 @@ function top(anchor, plan) {
   return found?.anchor ?? anchor;
 }
 
-/** @param {any} route @param {any} row @param {any} plan @param {any} step @param {any[]} events @param {boolean} follows */
 function view(route, row, plan, step, events, follows) {
   const query = route.query;
   if (route.tab === "map") return html`<${MapView} steps=${plan.steps} slug=${row.slug} selected=${step?.anchor ?? ""} />`;

@@ -51,7 +51,11 @@ export class RailView extends Pure {
 
   /** Rows below the screen come once what is on it is drawn. */
   draw_more() {
-    if (this.state.rows >= this.props.steps.length) return;
+    if (this.state.rows >= this.props.steps.length) {
+      if (!this.seen) document.querySelector(".row[aria-current]")?.scrollIntoView({ block: "nearest" });
+      this.seen = true;
+      return;
+    }
     notAnyMore(this.more);
     this.more = whenIdle(() => this.setState({ rows: this.state.rows + MORE_ROWS }), { timeout: LATEST_MS });
   }

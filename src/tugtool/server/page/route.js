@@ -21,6 +21,7 @@ export function read(place) {
   if (parts[0] === "p" && parts[1]) {
     const plan = { ...none, page: "plan", slug: parts[1], tab: "rail", step: query.get("s") ?? "" };
     if (parts[2] === "s" && parts[3]) return { ...plan, page: "step", step: parts[3] };
+    if (plan.step && narrow()) return { ...plan, page: "step" };
     if (!parts[2]) return plan;
     return TABS.some(([name]) => name === parts[2]) ? { ...plan, tab: parts[2] } : none;
   }

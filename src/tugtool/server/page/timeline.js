@@ -127,10 +127,10 @@ export class Timeline extends Pure {
     const width = Math.max(axis.x(each.to) - x, 3);
     const { outcome } = each;
     const key = `${each.step.anchor}/${each.number}`;
-    const label = width > (marked.has(key) ? 44 : 22) ? `${number(each.step.anchor)}${{ failed: " ✗", dead: " !", expired: " !", stale: " !" }[outcome] ?? ""}` : "";
+    const label = width > (marked.has(key) ? 44 : outcome === "completed" ? 22 : 36) ? `${number(each.step.anchor)}${{ failed: " ✗", dead: " !", expired: " !", stale: " !" }[outcome] ?? ""}` : "";
     const begun = (/** @type {any} */ role) => axis.x(Date.parse(role.since));
     // No line runs through the label.
-    const roles = (this.state.roles.get(key) ?? []).slice(1).filter((/** @type {any} */ role) => begun(role) > x + 4 + label.length * 8);
+    const roles = (this.state.roles.get(key) ?? []).slice(1).filter((/** @type {any} */ role) => begun(role) > x + 4 + label.length * 9);
     const current = each.step.anchor === this.props.selected;
     const said = `${each.step.anchor} attempt ${each.number} by ${worker(each.worktree)}: ${outcome}, ${duration((each.to - each.from) / 1000)}${each.tokens ? `, ${grouped(each.tokens)} tokens` : ""}`;
     return html`<a key=${key} href=${withQuery({ s: current ? "" : each.step.anchor })} data-row data-stay data-attempt=${key} data-outcome=${outcome} class=${near && !near.has(each.step.anchor) ? "far" : ""} aria-label=${said}><title>${said}</title>
