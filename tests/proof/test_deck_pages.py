@@ -72,6 +72,13 @@ class _Servers(dict):
         return self[size]
 
 
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory) -> Iterator[Process]:
+    """A server whose night has just ended: pages say how long ago everything was."""
+    with Process(deck_scenes.make(tmp_path_factory.mktemp("fresh") / "25", 25)) as server:
+        yield server
+
+
 def path_of(view: str, size: int) -> str:
     return VIEWS[view].format(parked=f"step-{size * 3 // 5 + 1}")
 
@@ -97,10 +104,10 @@ def test_a_view_is_clean_in_every_theme_and_width(browser, servers, size, view):
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_reader_of_the_screen_hears_what_is_kept(browser, servers, view):
+def test_a_reader_of_the_screen_hears_what_is_kept(browser, fresh, view):
     # Where it is early in the afternoon, so that the whole night was today.
     east = 14 - datetime.now(UTC).hour
-    eye = Eye(browser, servers[25], timezone_id=f"Etc/GMT{-east:+d}" if east else "UTC")
+    eye = Eye(browser, fresh, timezone_id=f"Etc/GMT{-east:+d}" if east else "UTC")
     try:
         said = heard(eye.open(path_of(view, 25)))
     finally:
