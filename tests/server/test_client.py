@@ -186,6 +186,24 @@ def test_a_worker_neither_steers_nor_reviews(far, steer):
         steer(far[0])
 
 
+def test_a_verdict_has_the_name_of_the_token_whatever_its_client_says(far):
+    """And so has a pause; what is done in a worktree has that."""
+    _, shop = far
+    at = shop.served.partition("#")[0]
+    store = RemoteStore(at, machine=_machine("west"), token=token(shop, "otto", "operator"))
+    state.pause(store, KEY, actor="The Boss", reason="to look")
+    state.resume(store, KEY, actor="/home/w/tree")
+    claimed(store, shop)
+    entries = [{"kind": "task", "ordinal": n, "status": "deferred", "reason": "x"} for n in (0, 1)]
+    by = {"owner": "/home/w/tree", "copy": _copy(shop)}
+    state.update(store, KEY, "step-1", entries, **by)
+    state.complete(store, KEY, "step-1", **by)
+    state.accept(store, KEY, "step-1", by="The Boss")
+    events = {each["kind"]: each for each in shop.ok("log", "work")["events"]}
+    assert events["pause"]["actor"] == events["review_accepted"]["actor"] == "otto"
+    assert events["resume"]["actor"].endswith("west:/home/w/tree")
+
+
 def test_a_token_of_one_plan_sees_no_other(far):
     _, shop = far
     store = as_worker(shop, "narrow", plan=KEY)

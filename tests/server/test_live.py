@@ -12,13 +12,14 @@ from support.server import Process
 from support.state import KEY
 from tugtool import state
 from tugtool.server.hub import Hub, collapsed
-from tugtool.server.tokens import Caller
+from tugtool.server.tokens import Caller, Tokens
 from tugtool.server.watcher import MOST_WAITING, SLOW
 from tugtool.store import open_store
 from tugtool.system import clock
 from tugtool.workflow.workspace import Workspace
 
 PLAN = f"plan:{KEY}"
+END_OF_BODY = "\r\n0\r\n\r\n"
 
 
 @pytest.fixture
@@ -234,7 +235,16 @@ class Streamed:
                 self._given += 1
                 self.last = found[self._given - 1][0] or self.last
                 return found[self._given - 1][1]
+            assert not self.body.endswith(END_OF_BODY), self.body[-500:]
             self.body += self.made.recv(65536).decode()
+
+    def ended(self) -> bool:
+        """Read to the end of the answer, or of the connection."""
+        more = "."
+        while more and not self.body.endswith(END_OF_BODY):
+            more = self.made.recv(65536).decode()
+            self.body += more
+        return self.body.endswith(END_OF_BODY)
 
 
 def test_a_stream_has_the_same_messages_and_an_id_to_go_on_from(there):
@@ -253,6 +263,59 @@ def test_a_stream_has_the_same_messages_and_an_id_to_go_on_from(there):
         until(again, mirror, lambda: not mirror.topics[PLAN]["steps"][0]["claimed_by"])
     assert [event["kind"] for event in mirror.events] == ["claim", "release"]
     assert mirror.resets == []
+
+
+def test_the_streams_of_a_token_end_when_it_is_revoked(there):
+    """And no event that comes after it is sent, whether the watcher reads or not."""
+    desk, server = there
+    tokens = Tokens(str(desk.repo.path / ".git" / "tugtool"))
+    viewer = tokens.add("vera", "viewer")[0]
+    ours, theirs, silent = Mirror("events"), Mirror("events"), Mirror("events")
+    stream = Streamed(server, theirs.query, Authorization=f"Bearer {viewer}")
+    with (
+        joined(server, ours) as own,
+        live.socket(server.host, server.port, viewer, silent.query) as other,
+        stream.made,
+    ):
+        for connection, mirror in ((own, ours), (other, silent), (stream, theirs)):
+            until(connection, mirror, lambda mirror=mirror: mirror.since is not None)
+        assert tokens.revoke("vera")
+        # Another one of the same name does not bring them back.
+        tokens.add("vera", "viewer")
+        desk.ok("claim", "work")
+        until(own, ours, lambda: ours.events)
+        until(stream, theirs, lambda: theirs.kinds[-1] == "bye")
+        until(other, silent, lambda: silent.kinds[-1] == "bye")
+        with pytest.raises(ConnectionClosed):
+            other.recv(timeout=60)
+        assert other.close_code == 4001
+        assert stream.ended()
+    assert (theirs.events, silent.events) == ([], [])
+
+
+def test_the_streams_of_a_token_end_when_it_expires(desk, monkeypatch):
+    space, now = Workspace(str(desk("1 t").repo.path)), [0.0]
+    tokens = Tokens(space.copies)
+    real = clock.system_milliseconds
+    caller = tokens.find(tokens.add("vera", "viewer", expires="1m")[0])
+
+    async def story() -> list[str]:
+        hub = Hub(space, is_valid=tokens.is_valid)
+        watcher = await hub.join(caller, ["events"], None)
+        at_socket = await hub.join(Caller("", "operator", pid=1), ["events"], None)
+        hub._end_invalid()
+        assert watcher.ends is None
+        now[0] = 61_000
+        monkeypatch.setattr(clock, "system_milliseconds", lambda: real() + int(now[0]))
+        # The hub looks by itself.
+        while watcher.ends is None:
+            await asyncio.sleep(0.01)
+        assert hub.watchers == {at_socket}
+        said = [each for _ in range(3) for each in await watcher.next()]
+        hub.end()
+        return [json.loads(each)["type"] for each in said]
+
+    assert asyncio.run(story()) == ["bye"]
 
 
 def test_a_server_that_stops_says_so(there):

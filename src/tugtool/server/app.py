@@ -47,6 +47,7 @@ _GZIP, _VARY = (b"content-encoding", b"gzip"), (b"vary", b"accept-encoding")
 def make_app(service: Service, terms: ServerTerms, tokens: Tokens) -> Guard:
     """The ASGI app with its guard in front."""
     edge = Edge(service, terms)
+    service.is_valid = tokens.is_valid
     edge.guard = Guard(edge, terms, tokens, edge.page)
     edge.guard.plain |= {OPENAPI, *deck.PATHS}
     return edge.guard

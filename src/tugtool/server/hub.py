@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
-from collections import deque
+from collections import Counter, deque
 from typing import NamedTuple
 
 from tugtool import __version__
@@ -20,7 +20,7 @@ from tugtool.system import clock, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from tugtool.server.tokens import Caller
@@ -37,6 +37,9 @@ _LINGER_SECONDS = 60.0
 _MOST_TOPICS = 64
 #: A watcher wakes in the turn after it gets a message, and sends it in the next.
 _TURNS = 3
+#: How often to look whether tokens still count; the close code if one does not, and how long its
+#: watchers have to take the last word.
+_TOKEN_SECONDS, _ENDED, _LAST_WORD_SECONDS = 1.0, 4001, 10.0
 KINDS = ("overview", "review", "plan", "events")
 
 
@@ -69,12 +72,21 @@ class Hub:
     """The watchers of one server, and what they watch."""
 
     def __init__(
-        self, base: Workspace, *, most: int = 500, most_each: int = 50, tail: type[Tail] = Tail
+        self,
+        base: Workspace,
+        *,
+        most: int = 500,
+        most_each: int = 50,
+        tail: type[Tail] = Tail,
+        is_valid: Callable[[Caller], bool] = lambda _: True,
     ) -> None:
         self._most, self._most_each = most, most_each
         #: Who the token of this start belongs to.
         self._person = functools.cache(base.person)
         self._loop = asyncio.get_running_loop()
+        #: Whether a caller's token still counts.
+        self._is_valid = is_valid
+        self._callers: Counter[Caller] = Counter()
         self.watchers: set[Watcher] = set()
         self.views: dict[str, TopicView] = {}
         self.epoch, self.seq = "", 0
@@ -85,6 +97,7 @@ class Hub:
         self._first = asyncio.Event()
         self._looked_at = clock.ticks()
         self._tail = tail(base, self._hand_over)
+        self._timer = self._loop.call_later(_TOKEN_SECONDS, self._look_at_tokens)
 
     def _hand_over(self, look: Look) -> threading.Event:
         """Send on what the tail found. Return what is set when it was sent."""
@@ -112,6 +125,7 @@ class Hub:
             raise TooMany("too many streams are open", retry_seconds=10)
         watcher = Watcher(self, caller)
         self.watchers.add(watcher)
+        self._callers[caller] += 1
         try:
             for topic in topics:
                 refuse_topic(caller, topic)
@@ -128,8 +142,24 @@ class Hub:
     def leave(self, watcher: Watcher) -> None:
         """Forget a watcher."""
         watcher.close()
-        self.watchers.discard(watcher)
+        if watcher in self.watchers:
+            self.watchers.remove(watcher)
+            self._callers[watcher.caller] -= 1
+            self._callers += Counter()  # without those who have left
         self._wake()
+
+    def _look_at_tokens(self) -> None:
+        self._timer = self._loop.call_later(_TOKEN_SECONDS, self._look_at_tokens)
+        self._end_invalid()
+
+    def _end_invalid(self) -> None:
+        """End the streams of tokens that were revoked or have expired."""
+        over = {caller for caller in self._callers if not self._is_valid(caller)}
+        for watcher in [each for each in self.watchers if over and each.caller in over]:
+            self.leave(watcher)
+            watcher.cut(_ENDED, "the token is not valid any more")
+            # Also if it does not read: then no word reaches it.
+            self._loop.call_later(_LAST_WORD_SECONDS, watcher.stopped)
 
     def watch(self, watcher: Watcher, topic: str, since: Since | None = None) -> None:
         """Add a topic, from where the watcher stopped if that is known, or else from now on."""
@@ -206,6 +236,7 @@ class Hub:
 
     def _take(self, look: Look) -> None:
         """Send on what is new: first events, then changes, so that no change can be missed."""
+        self._end_invalid()
         ticks = clock.ticks()
         seconds, self._looked_at = max(ticks - self._looked_at, 0.001), ticks
         replaced = self._first.is_set() and look.epoch != self.epoch
@@ -298,6 +329,7 @@ class Hub:
 
     def end(self) -> None:
         """End the tail."""
+        self._timer.cancel()
         self._tail.close()
 
 

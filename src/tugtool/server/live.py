@@ -44,7 +44,7 @@ def hub_of(service: Service) -> Hub:
         settings = service.base.settings
         most = settings.number("serve.max_streams")
         each = settings.number("serve.max_streams_per_token")
-        service.hub = Hub(service.base, most=most, most_each=each)
+        service.hub = Hub(service.base, most=most, most_each=each, is_valid=service.is_valid)
     return service.hub
 
 

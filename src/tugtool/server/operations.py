@@ -50,6 +50,8 @@ DEEPEST = 40
 LONGEST_WAIT_SECONDS = 20.0
 #: Arguments that say who acts, or whose worktree it is.
 ACTORS = ("owner", "actor", "path", "worktree", "paths")
+#: Those that may name a person.
+PEOPLE = ("by", "actor")
 #: What a worker may begin with git; a merge, and what belongs to no plan, is for operators.
 WORKERS_INTENTS = ("create", "remove")
 #: The same in rows and in objects.
@@ -159,7 +161,7 @@ def _perform(service: Service, serving: Serving, request: OperationRequest) -> R
         if request.name in STORE:
             found = _of_store(serving, request)
         else:
-            body = one_plan.narrow(caller, request.name, request.body)
+            body = _signed(caller, one_plan.narrow(caller, request.name, request.body))
             _refuse_stranger(serving, request)
             kept = one_plan.own_part(caller, request.name)
             done = operations.perform(serving.store, request.name, body, answers, kept)
@@ -175,6 +177,17 @@ def _perform(service: Service, serving: Serving, request: OperationRequest) -> R
         serving.act_at_home()
     after = serving.back_up if request.name in BACKED_UP else None
     return _rendered(found)._replace(after=after)
+
+
+def _signed(caller: Caller, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the request with the token's name for the person who acts: a client may send any."""
+    how: dict[str, Any] = body["with"]
+    people = [name for name in PEOPLE if _is_person(how.get(name))]
+    return {**body, "with": {**how, **dict.fromkeys(people, caller.name)}} if caller.name else body
+
+
+def _is_person(value: object) -> bool:
+    return isinstance(value, str) and not value.startswith("/")
 
 
 def _of_store(serving: Serving, request: OperationRequest) -> dict[str, Any]:

@@ -43,6 +43,8 @@ class Caller(NamedTuple):
     expires_at: str | None = None
     #: The process behind a Unix socket, as the kernel names it.
     pid: int | None = None
+    #: The hash of the token; None at a Unix socket.
+    token: str | None = None
 
     def may(self, role: str) -> bool:
         """True if this role, or a greater one, is the caller's."""
@@ -145,7 +147,15 @@ class Tokens:
             row = each if hmac.compare_digest(known, given) else row
         if row is None or _is_over(row.get("expires_at")):
             return None
-        return Caller(row["name"], row["role"], row.get("plan"), row.get("expires_at"))
+        return Caller(row["name"], row["role"], row.get("plan"), row.get("expires_at"), token=given)
+
+    def is_valid(self, caller: Caller) -> bool:
+        """Return whether the caller's token still counts."""
+        if caller.token is None:
+            return True
+        self.refresh()
+        row = self._known.get(caller.token)
+        return row is not None and not _is_over(row.get("expires_at"))
 
 
 def _is_over(expires_at: str | None) -> bool:

@@ -150,12 +150,16 @@ class Tail:
 
     def _run(self) -> None:
         space = ServedWorkspace(self._base, self._base.open_store(), Caller("", "viewer"), None)
-        changed = True
+        changed, listens = True, False
         while not self._ended.is_set():
             self.awake.wait()
             self.hurry.clear()
             begun = clock.ticks()
             try:
+                if not listens and space.store.exists():
+                    # Before the first look, so that no commit after it is missed.
+                    space.store.wait_for_change(0)
+                    changed = listens = True
                 rest = 0.0
                 if changed or self._is_due():
                     look = self.look(space)

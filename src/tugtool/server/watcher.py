@@ -137,6 +137,12 @@ class Watcher:
         """Send the topic as it is when its turn comes."""
         self._add((topic, 0, "", reason))
 
+    def cut(self, code: int, reason: str) -> None:
+        """End the connection without what still waits to be sent."""
+        self._waiting.clear()
+        self._bytes = 0
+        self.end(code, reason)
+
     def end(self, code: int, reason: str = "") -> None:
         """End the connection, with a word if the watcher reads."""
         if self.ends is None:

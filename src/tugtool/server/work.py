@@ -82,6 +82,8 @@ class Service:
         #: By idempotency key, while a request has it.
         self._keys: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.hits = self.misses = 0
+        #: Whether a caller's token still counts.
+        self.is_valid: Callable[[Caller], bool] = lambda _: True
         #: Made by `tugtool.server.live` for the first watcher.
         self.hub: Hub | None = None
 
