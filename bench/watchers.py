@@ -94,7 +94,7 @@ def main() -> int:
         if bench.options.self_test:
             # As a pooler does: then only a look now and then finds the change, and none is soon.
             listen.libpq.Connection._noticed = lambda *_: []
-            listen.SOON_SECONDS = listen.LOOK_SECONDS = 5.0
+            listen.NOTICE_SECONDS = listen.LOOK_SECONDS = 5.0
         (key,) = crowd.prepare(server.url(), "watched", 1, 4000)
         late = _waiting(bench, server, key)
         if bench.options.self_test:

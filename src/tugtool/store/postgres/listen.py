@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 #: How often at least to look at the log's last number: a pooler may swallow every notice. Rarely,
 #: once a notice has arrived.
 LOOK_SECONDS, SELDOM_SECONDS = 1.0, 10.0
-#: How often to look soon after a notice, while commits send no other.
-SOON_SECONDS = 0.16
 _PAUSE_SECONDS = 0.05
 #: A commit sends a notice only while a process says that it waits, and says so again.
 _WATCHED_SECONDS = 60
@@ -36,9 +34,7 @@ class Listener:
         self._connection: libpq.Connection | None = None
         self._seen: int | None = None
         #: After so many seconds to look, next time and at most.
-        self._look_seconds, self._seldom_seconds = SOON_SECONDS, LOOK_SECONDS
-        #: Until when not to look less often.
-        self._soon_until = 0.0
+        self._look_seconds, self._seldom_seconds = NOTICE_SECONDS, LOOK_SECONDS
         #: When to say again that this process waits.
         self._watched_until = 0.0
         self._listen = f"listen {store.address.quoted_schema()}".encode()
@@ -75,7 +71,6 @@ class Listener:
             newest = max((int(each) for each in notices if each), default=0)
             if notices:
                 self._seldom_seconds = SELDOM_SECONDS
-                self._look_soon()
             if newest > (self._seen or 0):
                 self._seen = newest
                 return self._changed()
@@ -83,19 +78,15 @@ class Listener:
             before, self._seen = self._seen, self._number()
             if "" in notices or self._seen != before:
                 return self._changed()
-            if left >= look and time.monotonic() > self._soon_until:
+            if left >= look:
                 self._look_seconds = min(2 * look, self._seldom_seconds)
             if left <= 0:
                 return False
 
     def _changed(self) -> bool:
-        self._look_soon()
+        """Look soon again: a commit right after a notice sends none."""
+        self._look_seconds = 1.1 * NOTICE_SECONDS
         return True
-
-    def _look_soon(self) -> None:
-        """Look often for a while: a commit soon after a notice sends none."""
-        self._look_seconds = SOON_SECONDS
-        self._soon_until = time.monotonic() + 1.1 * NOTICE_SECONDS
 
     def _begin(self) -> int:
         """Connect and listen; a new connection that is lost is made again."""
@@ -105,7 +96,7 @@ class Listener:
             try:
                 self._ask(self._listen)
                 self._watched_until = 0.0
-                self._look_soon()
+                self._look_seconds = NOTICE_SECONDS
                 return self._number()
             except libpq.ConnectionLost as error:
                 self.close()

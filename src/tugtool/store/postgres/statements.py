@@ -12,9 +12,8 @@ if TYPE_CHECKING:
 #: Nobody asks for a receipt after this time; one transaction in 64, by its token, removes old ones.
 KEPT_SECONDS, _FORGETFUL = 24 * 3600, b"04"
 
-#: Notices are at least so far apart: each makes a commit wake the server process of every watcher.
-#: For this time after a notice, a watcher looks by itself.
-NOTICE_SECONDS = 0.75
+#: Notices are at least so far apart. A watcher that gets one looks again after this time.
+NOTICE_SECONDS = 0.15
 
 BEGIN_WRITING = b"begin isolation level read committed"
 BEGIN_READING = b"begin isolation level repeatable read read only"
