@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from pathlib import Path
 
 import pytest
 from websockets.exceptions import ConnectionClosed
@@ -298,6 +299,7 @@ def test_the_streams_of_a_token_end_when_it_expires(desk, monkeypatch):
     tokens = Tokens(space.copies)
     real = clock.system_milliseconds
     caller = tokens.find(tokens.add("vera", "viewer", expires="1m")[0])
+    kept = Path(tokens.path).read_text()
 
     async def story() -> list[str]:
         hub = Hub(space, is_valid=tokens.is_valid)
@@ -305,6 +307,9 @@ def test_the_streams_of_a_token_end_when_it_expires(desk, monkeypatch):
         at_socket = await hub.join(Caller("", "operator", pid=1), ["events"], None)
         hub._end_invalid()
         assert watcher.ends is None
+        Path(tokens.path).write_text("damaged")
+        assert not tokens.is_valid(caller)
+        Path(tokens.path).write_text(kept)
         now[0] = 61_000
         monkeypatch.setattr(clock, "system_milliseconds", lambda: real() + int(now[0]))
         # The hub looks by itself.

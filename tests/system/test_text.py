@@ -51,8 +51,11 @@ def test_every_line_of_random_bytes_can_be_printed():
         "a text by itself",
     ],
 )
-def test_an_answer_is_the_json_that_the_ordinary_encoder_writes(value):
-    assert text.encode(value) == json.dumps(value)
+def test_an_answer_is_the_json_that_the_ordinary_encoder_writes(value, monkeypatch):
+    """By the first texts of a process, which are written without the encoder, and by later ones."""
+    for left in (1, 0):
+        monkeypatch.setattr(text, "_left", left)
+        assert text.encode(value) == json.dumps(value)
 
 
 def test_a_value_that_json_does_not_know_is_refused_by_name():

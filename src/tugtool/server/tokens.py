@@ -150,10 +150,13 @@ class Tokens:
         return Caller(row["name"], row["role"], row.get("plan"), row.get("expires_at"), token=given)
 
     def is_valid(self, caller: Caller) -> bool:
-        """Return whether the caller's token still counts."""
+        """Return whether the caller's token still counts; no token does if the file is damaged."""
         if caller.token is None:
             return True
-        self.refresh()
+        try:
+            self.refresh()
+        except (errors.TugError, OSError):
+            return False
         row = self._known.get(caller.token)
         return row is not None and not _is_over(row.get("expires_at"))
 

@@ -19,7 +19,7 @@ _encoder: Callable[[object, int], Iterable[str]] | None = None
 def encode(value: object) -> str:
     """JSON in pure ASCII, so nothing in it can act on a terminal."""
     global _left, _encoder
-    if _left:
+    if _left > 0:
         _left -= 1
         try:
             return _brief(value)
