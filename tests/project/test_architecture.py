@@ -131,7 +131,6 @@ REASONS = {
     "store.postgres.libpq": "the driver: a command loads it as one file",
     "store.sql.publication": "loaded only where commits travel by a remote",
     "store.sqlite": "every command on the record loads it as one file",
-    "system": "the room's docstring",
     "system.variables": "what the documentation lists, which no command has to load",
     "system.command": "a command from its start to its end, with its pipes and its limits",
     "workflow": "the room's docstring",
@@ -151,6 +150,9 @@ class Fence(NamedTuple):
     within: str
 
 
+#: What the room `system` has a stand-in for.
+STANDS_FOR = {"tugtool.system.os": "os"}
+
 FENCES = (
     Fence("know a database engine", ("sqlite3", "_sqlite3"), "store"),
     Fence("serve over HTTP", ("starlette", "uvicorn", "websockets", "h11", "asyncio"), "server"),
@@ -166,13 +168,13 @@ FENCES = (
             "subprocess",
             "multiprocessing",
             "pty",
-            "posix",
             "os.posix_spawn*",
             "os.fork*",
             "os.exec*",
             "os.spawn*",
             "os.system",
             "os.popen",
+            *("posix.posix_spawn*", "posix.fork*", "posix.exec*", "posix.system"),
             "_posixsubprocess",
             "asyncio.create_subprocess*",
             "asyncio.subprocess",
@@ -183,6 +185,7 @@ FENCES = (
         # Doctor times a bare Python, and asks macOS for its mounts.
         "git.command or system.command or system.process_group or workflow.doctor.machine",
     ),
+    Fence("stand in for os", ("posix",), "system"),
     Fence("open a browser", ("webbrowser",), "cli.serve"),
     # Whatever the repository's files name is started by a Permit of `workflow.trust`. The others
     # start what the person typed, a client that the person named, and Tugtool itself.
@@ -434,6 +437,17 @@ def nothing_of_the_system_is_found_by_a_computed_name(tree: Tree) -> Iterator[st
                 yield f"{module.at(node.lineno)} starts processes past the fences"
 
 
+def os_comes_from_system(tree: Tree) -> Iterator[str]:
+    for module in tree.values():
+        if module.name == "system" or _is_within(module.name, OUTSIDE):
+            continue
+        for node, _ in _import_nodes(module.tree, AT_START):
+            is_from = isinstance(node, ast.ImportFrom)
+            named = [node.module] if is_from else [each.name for each in node.names]
+            if any(name in ("os", "os.path") for name in named):
+                yield f"{module.at(node.lineno)} loads os: from tugtool.system import os"
+
+
 def the_stand_in_stands_alone(tree: Tree) -> Iterator[str]:
     for module, line, target in _inner_imports(tree):
         if _is_within(target, OUTSIDE) and not _is_within(module.name, OUTSIDE):
@@ -505,6 +519,7 @@ RULES = (
     fences_hold,
     permits_come_from_trust,
     nothing_of_the_system_is_found_by_a_computed_name,
+    os_comes_from_system,
     the_stand_in_stands_alone,
     modules_say_what_lives_there,
     functions_are_short,
@@ -613,7 +628,8 @@ def _is_for_types(node: ast.AST) -> bool:
 def _bound(node: ast.Import | ast.ImportFrom) -> list[tuple[str, str]]:
     """The local names an import makes, each with what it stands for."""
     if isinstance(node, ast.ImportFrom):
-        return [(each.asname or each.name, f"{node.module}.{each.name}") for each in node.names]
+        full = ((each, f"{node.module}.{each.name}") for each in node.names)
+        return [(each.asname or each.name, STANDS_FOR.get(name, name)) for each, name in full]
     return [(each.asname or each.name, each.name) for each in node.names]
 
 
@@ -690,9 +706,15 @@ CLEAN = {
     "schemas/state-claim.json": "{}",
     "errors/__init__.py": '"""Room `errors`: it imports nothing; all may import it."""\n',
     "system/__init__.py": '"""Room `system`: it imports errors; all may import it."""\n',
-    "system/config.py": '"""Config."""\nimport os\nfrom tugtool import errors\nHOME = os.environ\n',
+    "system/config.py": (
+        '"""Config."""\nfrom tugtool.system import os\nfrom tugtool import errors\n'
+        "HOME = os.environ\n"
+    ),
     "git/__init__.py": '"""Room `git`: it imports system; plan may import it."""\n',
-    "git/command.py": '"""Git."""\nimport os\nfrom tugtool.system import config\nRUN = os.fork\n',
+    "git/command.py": (
+        '"""Git."""\nfrom tugtool.system import config\nfrom tugtool.system import os\n'
+        "RUN = os.fork\n"
+    ),
     "plan/__init__.py": '"""Room `plan`: it imports git; state may import it."""\n',
     "plan/model.py": '"""Values."""\n',
     "plan/parser.py": '"""Parser."""\nfrom tugtool.plan.model import Plan\n',
@@ -834,6 +856,14 @@ PLANTED = [
     ),
     (fences_hold, "cli/main.py", "import os\nos.system('x')", "uses os.system; only git"),
     (fences_hold, "store/sqlite.py", "import os\nos.posix_spawn", "only git.command or"),
+    (fences_hold, "system/text.py", "import posix\nposix.fork()", "uses posix.fork; only git"),
+    (fences_hold, "store/sqlite.py", "import posix", "uses posix; only system may stand in"),
+    (
+        fences_hold,
+        "cli/main.py",
+        "from tugtool.system import os\nos.environ",
+        "os.environ; only system.config",
+    ),
     (fences_hold, "git/command.py", "os.environ.get('HOME')", "os.environ; only system.config"),
     (fences_hold, "plan/model.py", "import os.path\nos.environ", "os.environ; only system.config"),
     (fences_hold, "cli/main.py", "from os import getenv", "os.getenv; only system.config may"),
@@ -915,6 +945,9 @@ PLANTED = [
         "import asyncio\nasyncio.create_subprocess_exec",
         "uses asyncio.create_subprocess_exec; only git.command or",
     ),
+    (os_comes_from_system, "plan/model.py", "import os", "loads os: from tugtool.system import os"),
+    (os_comes_from_system, "plan/model.py", "from os.path import join", "loads os: from tugtool"),
+    (os_comes_from_system, "cli/main.py", "def f():\n    import os", "loads os: from tugtool.s"),
     (
         the_stand_in_stands_alone,
         "agents/answers.py",

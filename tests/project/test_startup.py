@@ -18,6 +18,8 @@ from support.worktree import IDENTITY
 from tugtool.cli.parse import CHANGING_NOTHING, FAMILIES, access
 
 LAUNCHER = (Path(__file__).parents[2] / "scripts" / "tugcode-python").read_text()
+PACKAGES = Path(find_spec("tugtool").origin).parents[1]
+ON_PATH = f"import sys\nsys.path.insert(0, {str(PACKAGES)!r})"
 
 HEAVY = {
     "argparse",
@@ -73,23 +75,25 @@ OF_TRUST = {
 CONFINED = '[agents.default]\ncommand = ["sh"]\nconfine = "worktree"\nnetwork = false\n'
 #: How many of our own files a command may load, and how many lines they may have together.
 LIMITS = {
-    "config --json": (15, 2_890),
-    "--help": (11, 2_200),
+    "config --json": (15, 3040),
+    "--help": (11, 2350),
     # Its module has room for further commands that look.
-    "validate --help": (13, 2_775),
-    "plan --help --json": (11, 2_200),
-    "version": (19, 4_420),
-    "--version --json": (19, 4_420),
-    "complete-words -- state cl": (11, 2_200),
-    "hook pre-tool-use": (20, 4_200),
-    "state claim small --json": (25, 5_690),
-    "state claim --json": (25, 5_690),
-    "state start small step-1 --json": (25, 5_540),
-    "state heartbeat small step-1 --json": (25, 5_540),
-    "state update small step-1 --all completed --json": (26, 5_840),
-    "state complete small step-1 --force x --json": (25, 5_690),
-    "commit --plan small --step step-1 --message x --worktree .tugtree/side --json": (40, 9_640),
+    "validate --help": (13, 2925),
+    "plan --help --json": (11, 2350),
+    "version": (19, 4570),
+    "--version --json": (19, 4570),
+    "complete-words -- state cl": (11, 2350),
+    "hook pre-tool-use": (20, 4350),
+    "state claim small --json": (25, 5840),
+    "state claim --json": (25, 5840),
+    "state start small step-1 --json": (25, 5690),
+    "state heartbeat small step-1 --json": (25, 5690),
+    "state update small step-1 --all completed --json": (26, 5990),
+    "state complete small step-1 --force x --json": (25, 5840),
+    "commit --plan small --step step-1 --message x --worktree .tugtree/side --json": (40, 9790),
 }
+#: Commands whose processes have no need of `os`, which `tugtool.system` stands in for.
+WITHOUT_OS = [line for line in LIMITS if line.startswith(("state ", "--help", "config", "hook"))]
 
 INIT = ["state", "init", "small"]
 CLAIM = ["state", "claim", "small"]
@@ -266,17 +270,18 @@ def place(repo, monkeypatch) -> Path:
 
 def _probe(code: str, *words: str, cwd: Path) -> tuple[set[str], str]:
     """What a process loads beyond a bare interpreter, and what it prints."""
-    package = str(Path(find_spec("tugtool").origin).parent.parent)
-    code = f"import sys\nsys.path.insert(0, {package!r})\n{code}"
+    code = f"{ON_PATH}\n{code}"
     loaded, out = _imports(code, *words, cwd=cwd)
     bare, _ = _imports("pass", cwd=cwd)
     return loaded - bare, out
 
 
-def _imports(code: str, *words: str, cwd: Path) -> tuple[set[str], str]:
+def _imports(
+    code: str, *words: str, cwd: Path, before: str = "import site"
+) -> tuple[set[str], str]:
     # -S and `import site`: all that a start loads, but no .pth file of the machine's, which
     # could load something heavy first and so hide that we do.
-    command = [sys.executable, "-I", "-B", "-S", "-X", "importtime", "-c", f"import site\n{code}"]
+    command = [sys.executable, "-I", "-B", "-S", "-X", "importtime", "-c", f"{before}\n{code}"]
     done = subprocess.run(
         [*command, *words], cwd=cwd, capture_output=True, text=True, check=False, input=GIVEN
     )
@@ -328,6 +333,17 @@ def test_a_holder_pays_for_nothing_that_it_does_not_use(place, tugcode, line):
     _ready(tugcode, place, line)
     loaded, _ = _probe(LAUNCHER, *line.split(), cwd=place)
     assert loaded & NOT_FOR_HOLDERS == set()
+
+
+@pytest.mark.parametrize("line", WITHOUT_OS)
+def test_the_most_frequent_commands_do_not_load_os(place, tugcode, line):
+    _ready(tugcode, place, line)
+    loaded, _ = _imports(LAUNCHER, *line.split(), cwd=place, before=ON_PATH)
+    assert "tugtool.system" in loaded
+    assert loaded & {"os", "_collections_abc"} == set()
+    # With it, so that this can fail.
+    loaded, _ = _imports(LAUNCHER, *line.split(), cwd=place, before=f"{ON_PATH}\nimport os")
+    assert {"os", "_collections_abc"} <= loaded
 
 
 @pytest.mark.parametrize("line", [line for line in LIMITS if line.startswith("state ")])

@@ -9,12 +9,11 @@ a confined coder wrote, such as checkpoints, are confined like it.
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import tempfile
 
 from tugtool.agents import clis
-from tugtool.system import confinement
+from tugtool.system import confinement, os
 from tugtool.system.confinement import Confinement
 
 TYPE_CHECKING = False

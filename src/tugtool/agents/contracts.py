@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 
-from tugtool.system import files
+from tugtool.system import files, os
 from tugtool.system import text as system_text
 from tugtool.system.agent_config import ROLES
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import codecs
 import json
-import os
 from json.decoder import JSONDecoder
 from typing import NamedTuple
 
@@ -24,7 +23,7 @@ from tugtool.agents.mcp_entries import (
 )
 from tugtool.errors import OutsideRepository, Unreadable, quoted
 from tugtool.errors.repository import BadClientSettings
-from tugtool.system import files
+from tugtool.system import files, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,13 +7,12 @@ Nothing is run here. A client says little about a server that it cannot start, s
 from __future__ import annotations
 
 import json
-import os
 import sys
 from typing import NamedTuple
 
 from tugtool.errors import TugError, quoted
 from tugtool.errors.repository import BadClientSettings
-from tugtool.system import config, files
+from tugtool.system import config, files, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import json
-import os
 from json.decoder import JSONDecodeError, JSONDecoder
 
 from tugtool.agents.guard import rules
@@ -16,7 +15,7 @@ from tugtool.errors.repository import (
     HomeUnknown,
     PluginMissing,
 )
-from tugtool.system import command, config, files, secrets
+from tugtool.system import command, config, files, os, secrets
 from tugtool.system.command import Streams
 
 TYPE_CHECKING = False

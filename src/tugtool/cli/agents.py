@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import select
 
 from tugtool.agents.guard import judge
 from tugtool.cli import output
 from tugtool.cli.output import Answer, answer, clean
 from tugtool.cli.parse import Call, Command, Option
-from tugtool.system import text
+from tugtool.system import os, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

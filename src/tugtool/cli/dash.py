@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 from tugtool.cli import output
 from tugtool.cli.output import Answer, answer
 from tugtool.cli.parse import WORKTREE, Argument, Call, Command, Option
 from tugtool.errors import Usage
 from tugtool.errors.git import MessageRefused
+from tugtool.system import os
 from tugtool.system.text import many
 from tugtool.workflow import dash
 

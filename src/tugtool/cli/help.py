@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 from tugtool import errors
 from tugtool.cli import output, parse
 from tugtool.cli.parse import Argument, Call, Command, Option
 from tugtool.errors import TugError
-from tugtool.system import files
+from tugtool.system import files, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 import time
@@ -14,7 +13,7 @@ from tugtool.cli.parse import PLAN, Argument, Call, Command, Option
 from tugtool.errors import Usage, plan_argument
 from tugtool.implement import agent as implement_agent
 from tugtool.implement.run import MOST_WORKERS, Run, Terms
-from tugtool.system import clock
+from tugtool.system import clock, os
 from tugtool.system.text import many
 from tugtool.workflow import plans, transcripts
 from tugtool.workflow.worktree.create import WorktreeRequest

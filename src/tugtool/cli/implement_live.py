@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import select
 import signal
@@ -17,7 +16,7 @@ from tugtool.cli.output import Answer, Stream, clean
 from tugtool.cli.state_show import PlanView
 from tugtool.errors import Interrupted
 from tugtool.implement import loop
-from tugtool.system import clock
+from tugtool.system import clock, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

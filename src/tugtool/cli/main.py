@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from tugtool import errors
 from tugtool.cli import output, parse
 from tugtool.errors import TugError
-from tugtool.system import config
+from tugtool.system import config, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from tugtool import errors
@@ -11,7 +10,7 @@ from tugtool.cli.output import Answer, Stream
 from tugtool.cli.parse import Call, Command, Option
 from tugtool.git import discover
 from tugtool.server.mcp.session import ROLES, LocalSession, ToolSession
-from tugtool.system import config
+from tugtool.system import config, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

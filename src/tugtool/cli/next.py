@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from tugtool.cli import output
@@ -19,6 +18,7 @@ from tugtool.cli.parse import (
     Option,
 )
 from tugtool.errors import Usage, listing, plan_argument, plan_name, quoted
+from tugtool.system import os
 from tugtool.system.text import many
 from tugtool.workflow import next_step, verify
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from io import TextIOWrapper
 
 from tugtool import errors
 from tugtool.errors import TugError
-from tugtool.system import config, text
+from tugtool.system import config, os, text
 from tugtool.system.files import reason
 
 TYPE_CHECKING = False

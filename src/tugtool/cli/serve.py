@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 from tugtool import errors
 from tugtool.cli import output
 from tugtool.cli.output import Answer, Stream
 from tugtool.cli.parse import Argument, Call, Command, Option
 from tugtool.errors.state import PeopleOnly
-from tugtool.system import config
+from tugtool.system import config, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from tugtool import errors, state
@@ -21,7 +20,7 @@ from tugtool.cli.parse import (
     Option,
 )
 from tugtool.errors import listing, plan_argument
-from tugtool.system import files
+from tugtool.system import files, os
 from tugtool.system.text import many
 from tugtool.workflow import workspace
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from tugtool import errors, state
 from tugtool.cli import output
 from tugtool.cli.output import Answer, answer
@@ -20,6 +18,7 @@ from tugtool.cli.parse import (
     Option,
 )
 from tugtool.errors import plan_argument
+from tugtool.system import os
 from tugtool.system.text import many
 from tugtool.workflow import workspace
 

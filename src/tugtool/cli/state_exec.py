@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import termios
 
@@ -12,7 +11,7 @@ from tugtool.cli.parse import ANY_PLAN, LEASE, WORKTREE, Argument, Call, Command
 from tugtool.cli.state import claim_notes, claim_terms, claim_text, recovery_commands
 from tugtool.errors import CannotRun, TugError
 from tugtool.errors.state import NotOwner, Superseded
-from tugtool.system import command, config
+from tugtool.system import command, config, os
 from tugtool.system.command import Streams
 from tugtool.workflow import held_step, workspace
 

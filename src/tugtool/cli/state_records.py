@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from itertools import chain
 
@@ -13,7 +12,7 @@ from tugtool.cli.parse import ANY_PLAN, EVERY_PLAN, WORKTREE, Argument, Call, Co
 from tugtool.errors import Unwritable, Usage, plan_argument
 from tugtool.errors.state import DatabaseUnavailable, PlanNotInitialised
 from tugtool.state import record
-from tugtool.system import files, text
+from tugtool.system import files, os, text
 from tugtool.system.text import many
 from tugtool.workflow import exports, records
 from tugtool.workflow.merge import reconcile

@@ -228,10 +228,10 @@ def _coloured(diff: str) -> str:
 
 def plan_import(call: Call) -> Answer:
     """Write a plan from another tool's tasks."""
-    import os
     import time
 
     from tugtool.plan import catalog, conversion, exports
+    from tugtool.system import os
     from tugtool.workflow import plans
 
     repo, tool = discover(call.cwd), call.text("from")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from tugtool.cli import output
@@ -11,7 +10,7 @@ from tugtool.cli.parse import Argument, Call, Command, Option
 from tugtool.errors import TugError, Usage
 from tugtool.errors.state import PeopleOnly
 from tugtool.git import discover
-from tugtool.system import config
+from tugtool.system import config, os
 from tugtool.workflow import trust as operation
 from tugtool.workflow.trust_question import TrustQuestion, no_question
 

@@ -10,11 +10,9 @@ plan, workflow, implement and cli may import it.
 
 from __future__ import annotations
 
-import os
-
 from tugtool import errors
 from tugtool.errors import quoted
-from tugtool.system import config, files
+from tugtool.system import config, files, os
 
 #: The settings of git that decide where a working tree is, and who may write to it.
 DECISIVE = ("core.bare", "core.worktree", "core.sharedrepository", "extensions.worktreeconfig")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 from tugtool.errors import listing, quoted
 from tugtool.git import command as git
 from tugtool.git import refs, status
 from tugtool.git.index import Index
+from tugtool.system import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,10 +6,8 @@ much as a bare interpreter start.
 
 from __future__ import annotations
 
-import os
-
 from tugtool import errors
-from tugtool.system import config, files
+from tugtool.system import config, files, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

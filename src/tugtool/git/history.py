@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 from tugtool.git import command as git
 from tugtool.git import refs, trailers
+from tugtool.system import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

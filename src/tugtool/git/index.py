@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 from tugtool.errors import GitFailed, Unreadable, Unwritable
 from tugtool.git import command as git
-from tugtool.system import files, text
+from tugtool.system import files, os, text
 from tugtool.system import process as system_process
 
 TYPE_CHECKING = False

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import NamedTuple
 
 from tugtool.git import command as git
 from tugtool.git import refs
+from tugtool.system import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 from tugtool import errors
 from tugtool.errors import TugError
 from tugtool.git import command as git
 from tugtool.git import containing, git_dir
-from tugtool.system import files
+from tugtool.system import files, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,11 +7,9 @@ of the repository counts as changed, and a merge that needs a driver of the repo
 
 from __future__ import annotations
 
-import os
-
 from tugtool.errors import TugError
 from tugtool.git import containing, git_dir
-from tugtool.system import config
+from tugtool.system import config, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 from tugtool.errors import quoted
 from tugtool.git import command as git
+from tugtool.system import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import stat
 
 from tugtool import errors
 from tugtool.git import command as git
 from tugtool.git import git_dir
-from tugtool.system import files
+from tugtool.system import files, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

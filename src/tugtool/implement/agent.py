@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shlex
 from itertools import count
 from typing import NamedTuple
@@ -15,7 +14,7 @@ from tugtool.implement.cooling import Failure, Retries
 from tugtool.implement.enforcement import Enforcement
 from tugtool.implement.run import Astray, Failed, Lost
 from tugtool.state import leases
-from tugtool.system import clock, config, secrets
+from tugtool.system import clock, config, os, secrets
 from tugtool.system.command import Streams
 from tugtool.system.secrets import MaskedStream
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 
 from tugtool import state
 from tugtool.errors import TugError, Unreadable
@@ -14,7 +13,7 @@ from tugtool.implement.run import Astray, Lost, Stopped
 from tugtool.state import attempts, leases, views
 from tugtool.state.attempts import Note
 from tugtool.state.record import owner_of
-from tugtool.system import files
+from tugtool.system import files, os
 from tugtool.workflow import transcripts
 from tugtool.workflow.commit.intent import CommitSite
 from tugtool.workflow.workspace import plan_copy

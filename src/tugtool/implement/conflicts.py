@@ -7,7 +7,6 @@ under way, so a run that follows a killed one continues it.
 from __future__ import annotations
 
 import contextlib
-import os
 
 from tugtool import state
 from tugtool.errors import TugError, listing, plan_argument, quoted
@@ -18,7 +17,7 @@ from tugtool.implement import agent
 from tugtool.implement.run import Elsewhere, Escalation, Failed, Lost, Stopped
 from tugtool.state import record, worktrees
 from tugtool.state.attempts import Note
-from tugtool.system import clock, crash, files
+from tugtool.system import clock, crash, files, os
 from tugtool.workflow import salvage
 from tugtool.workflow.commit import log
 from tugtool.workflow.worktree import branches, sync

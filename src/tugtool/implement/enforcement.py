@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 
 from tugtool.agents import answers
@@ -17,7 +16,7 @@ from tugtool.git.worktrees import open_directories
 from tugtool.implement.run import Astray, Lost
 from tugtool.implement.snapshot import Untouched
 from tugtool.state import record
-from tugtool.system import files
+from tugtool.system import files, os
 from tugtool.workflow import salvage
 from tugtool.workflow.commit import log
 from tugtool.workflow.worktree import branches

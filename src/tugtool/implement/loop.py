@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import queue
 import threading
 from itertools import islice
@@ -18,7 +17,7 @@ from tugtool.implement.worker import Worker
 from tugtool.plan import checkpoints
 from tugtool.state import proofs, record, reviews
 from tugtool.store import back_up
-from tugtool.system import clock, command, config, text
+from tugtool.system import clock, command, config, os, text
 from tugtool.system.command import Streams
 from tugtool.workflow import trust
 from tugtool.workflow.doctor import machine as preflight

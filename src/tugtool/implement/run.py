@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 
 from tugtool import state
@@ -13,7 +12,7 @@ from tugtool.implement import cooling
 from tugtool.implement.snapshot import Surroundings
 from tugtool.plan import catalog, checkpoints
 from tugtool.state import attempts, record, revisions, views
-from tugtool.system import clock, config, process
+from tugtool.system import clock, config, os, process
 from tugtool.workflow import trust
 from tugtool.workflow.plans import LoadedPlan
 from tugtool.workflow.worktree.create import WorktreeRequest

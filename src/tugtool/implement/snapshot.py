@@ -7,7 +7,6 @@ ignore files and replaced objects are restored; changes in the main checkout are
 from __future__ import annotations
 
 import contextlib
-import os
 import stat
 import threading
 from typing import NamedTuple
@@ -17,7 +16,7 @@ from tugtool.git import command as git
 from tugtool.git import index, refs
 from tugtool.git.index import age, identity
 from tugtool.git.worktrees import open_directories
-from tugtool.system import files
+from tugtool.system import files, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

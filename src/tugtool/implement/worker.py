@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 
 from tugtool import state
 from tugtool.errors import TugError, listing
@@ -16,7 +15,7 @@ from tugtool.state import publication, worktrees
 from tugtool.state.claims import Request
 from tugtool.store import back_up
 from tugtool.store.owners import machine_of
-from tugtool.system import crash
+from tugtool.system import crash, os
 from tugtool.workflow.worktree import create, setup, sync
 
 TYPE_CHECKING = False

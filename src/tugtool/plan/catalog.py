@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 from tugtool import errors
 from tugtool.git import containing
-from tugtool.system import files
+from tugtool.system import files, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

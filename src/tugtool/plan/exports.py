@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 
 from tugtool.errors import Unreadable, listing
 from tugtool.plan import markdown
-from tugtool.system import files
+from tugtool.system import files, os
 from tugtool.system import text as system_text
 
 TYPE_CHECKING = False

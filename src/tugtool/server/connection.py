@@ -7,7 +7,6 @@ Content-Length, no other framing. h11 takes three times as long for it.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import socket
 import struct
@@ -19,6 +18,7 @@ from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol, Request
 
 from tugtool.server.guard import MOST_HEADER_BYTES
 from tugtool.server.routes import API, LIVE
+from tugtool.system import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

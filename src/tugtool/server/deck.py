@@ -11,7 +11,6 @@ import asyncio
 import functools
 import gzip
 import hashlib
-import os
 import re
 from typing import NamedTuple
 
@@ -21,7 +20,7 @@ from tugtool.errors.server import RoleTooSmall
 from tugtool.server.routes import API, HttpRefusal
 from tugtool.server.served import Rendered
 from tugtool.state import record, views
-from tugtool.system import clock, text
+from tugtool.system import clock, os, text
 from tugtool.workflow import review, timeline
 
 TYPE_CHECKING = False

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 
 import tugtool
 from tugtool.cli.parse import FAMILIES, Argument, Option
 from tugtool.server import deck, routes
+from tugtool.system import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import signal
 import socket
 import ssl
@@ -19,7 +18,7 @@ from tugtool.server.connection import Protocol
 from tugtool.server.guard import MOST_HEADER_BYTES, ServerTerms
 from tugtool.server.tokens import Tokens
 from tugtool.server.work import Service
-from tugtool.system import files
+from tugtool.system import files, os
 from tugtool.workflow import server_note
 
 TYPE_CHECKING = False

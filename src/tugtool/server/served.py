@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import os
 import stat
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ from tugtool.server.routes import Route
 from tugtool.server.tokens import Caller
 from tugtool.state.record import PlanCopy, owner_of
 from tugtool.state.requests import SharedCopy
+from tugtool.system import os
 from tugtool.workflow.workspace import Workspace, plan_copy
 
 TYPE_CHECKING = False

@@ -8,12 +8,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import os
 import secrets
 from typing import NamedTuple
 
 from tugtool import errors
-from tugtool.system import clock, files
+from tugtool.system import clock, files, os
 from tugtool.system.lock import FileLock
 from tugtool.workflow import workers
 

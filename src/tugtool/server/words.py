@@ -6,7 +6,6 @@ command that does the same are told here.
 
 from __future__ import annotations
 
-import os
 from typing import NamedTuple
 
 from tugtool import __version__, errors
@@ -16,7 +15,7 @@ from tugtool.cli.draw.status import NEEDS
 from tugtool.errors.server import RoleTooSmall
 from tugtool.state import views
 from tugtool.state.standings import STANDINGS
-from tugtool.system import text
+from tugtool.system import os, text
 from tugtool.workflow.timeline import SIGNS_OF_LIFE
 
 TYPE_CHECKING = False

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
-import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from weakref import WeakValueDictionary
@@ -32,7 +31,7 @@ from tugtool.server.served import (
 from tugtool.server.tokens import Caller
 from tugtool.server.writer import Writer
 from tugtool.state import requests
-from tugtool.system import clock, config
+from tugtool.system import clock, config, os
 from tugtool.workflow import records
 from tugtool.workflow.shared_record import Serving
 from tugtool.workflow.workspace import Workspace

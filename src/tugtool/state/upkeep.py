@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from tugtool import __version__
 from tugtool.errors import Unwritable
 from tugtool.errors.state import OnlyForFiles, WrongStatus
@@ -12,7 +10,7 @@ from tugtool.store import NO_PLAN, file_store, schema, sql
 from tugtool.store.owners import on_other_machine
 from tugtool.store.sql import git as sql_git
 from tugtool.store.sql import records as sql_records
-from tugtool.system import files, text
+from tugtool.system import files, os, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

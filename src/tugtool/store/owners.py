@@ -9,8 +9,9 @@ Only a record that several machines share loads this module.
 
 from __future__ import annotations
 
-import os
 import sys
+
+from tugtool.system import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

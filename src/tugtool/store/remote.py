@@ -9,11 +9,10 @@ the standard library's client costs a command twice a bare start of Python.
 
 from __future__ import annotations
 
-import os
 import time
 
 from tugtool.errors.server import ServerUnreachable
-from tugtool.system import text
+from tugtool.system import os, text
 
 try:
     import _socket as sockets  # `socket` loads `enum` and `selectors`, half of a bare start.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from functools import partial
 
 from tugtool.errors import CannotRun
 from tugtool.errors.safety import Unconfined
-from tugtool.system import clock, config, confinement, process_group
+from tugtool.system import clock, config, confinement, os, process_group
 from tugtool.system.process_group import Guardian
 
 TYPE_CHECKING = False

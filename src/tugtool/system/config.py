@@ -7,10 +7,9 @@ configuration file.
 from __future__ import annotations
 
 import _thread
-import os
 
 from tugtool import errors
-from tugtool.system import files
+from tugtool.system import files, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,12 +6,11 @@ there, `refuse_missing` says so before anything is started.
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import NamedTuple
 
 from tugtool.errors.safety import Unconfined
-from tugtool.system import files
+from tugtool.system import files, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,9 +7,7 @@ Each name is listed in docs/internals/crash-points.md, and each is tested.
 
 from __future__ import annotations
 
-import os
-
-from tugtool.system import config
+from tugtool.system import config, os
 
 #: Every point: what has happened when it is reached. A name is its command and a word.
 POINTS: dict[str, str] = {

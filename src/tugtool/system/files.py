@@ -5,10 +5,10 @@ Any path a person can name arrives here: directories, FIFOs, devices, huge files
 
 from __future__ import annotations
 
-import os
 import stat
 
 from tugtool import errors
+from tugtool.system import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import os
 import platform
 import struct
+
+from tugtool.system import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

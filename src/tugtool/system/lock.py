@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import _thread
 import fcntl
-import os
 import stat
 import time
+
+from tugtool.system import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

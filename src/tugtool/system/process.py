@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
-from tugtool.system import text
+from tugtool.system import os, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,11 +8,10 @@ the group (`setsid`). A process that also clears its environment is not found.
 
 from __future__ import annotations
 
-import os
 import signal
 
 from tugtool.errors import CannotRun
-from tugtool.system import clock, config, process
+from tugtool.system import clock, config, os, process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,13 +6,11 @@ Their lines follow those of the record: `{"transcript": {...}}` for each call of
 
 from __future__ import annotations
 
-import os
-
 from tugtool import state
 from tugtool.errors import listing, plan_argument
 from tugtool.errors.state import BadImport
 from tugtool.state import upkeep
-from tugtool.system import agent_config, files, text
+from tugtool.system import agent_config, files, os, text
 from tugtool.workflow import plans, transcripts
 
 TYPE_CHECKING = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 
 from tugtool import state
@@ -10,6 +9,7 @@ from tugtool.errors import TugError
 from tugtool.errors.state import NotOwner, Superseded, WrongStatus
 from tugtool.state.checklists import KINDS, cut
 from tugtool.state.leases import Keeper
+from tugtool.system import os
 from tugtool.workflow import workspace
 
 TYPE_CHECKING = False

@@ -6,7 +6,6 @@ every refusal is a `tugtool.errors.TugError`, and every warning goes to the logg
 
 from __future__ import annotations
 
-import os
 import warnings
 from importlib import import_module
 from importlib.machinery import ModuleSpec
@@ -14,7 +13,7 @@ from importlib.machinery import ModuleSpec
 from tugtool import state
 from tugtool.errors.state import PlanNotInitialised
 from tugtool.state.history import Reader
-from tugtool.system import clock
+from tugtool.system import clock, os
 from tugtool.workflow import workspace
 from tugtool.workflow.held_step import HeldStep, NothingToClaim, mention, warn
 from tugtool.workflow.workspace import Workspace

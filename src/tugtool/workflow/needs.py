@@ -6,11 +6,10 @@ remote (`[remote]`).
 
 from __future__ import annotations
 
-import os
-
 from tugtool.errors import merge_command, plan_argument, quoted
 from tugtool.errors.state import move_command
 from tugtool.store.owners import on_other_machine
+from tugtool.system import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from tugtool import state
 from tugtool.errors import (
     SPARSE,
@@ -18,6 +16,7 @@ from tugtool.git import command as git
 from tugtool.plan import catalog
 from tugtool.state import record
 from tugtool.store.owners import on_other_machine
+from tugtool.system import os
 from tugtool.workflow import needs, plans, records, server_note
 from tugtool.workflow.workspace import plan_copy
 

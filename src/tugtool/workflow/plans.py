@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from tugtool.errors import (
     NotInitialised,
     OutsideRepository,
@@ -18,7 +16,7 @@ from tugtool.errors.git import PlanUncommitted
 from tugtool.git import command as git
 from tugtool.git import refs, status
 from tugtool.plan import catalog
-from tugtool.system import config, crash, files
+from tugtool.system import config, crash, files, os
 from tugtool.workflow.worktree import branches
 
 TYPE_CHECKING = False

@@ -5,8 +5,6 @@ Also check the record's files: links in their place, and their permissions.
 
 from __future__ import annotations
 
-import os
-
 from tugtool import state
 from tugtool.errors import (
     OutsideRepository,
@@ -28,7 +26,7 @@ from tugtool.git import command as git
 from tugtool.plan import catalog
 from tugtool.state import record, standings
 from tugtool.store import file_store
-from tugtool.system import config, files
+from tugtool.system import config, files, os
 from tugtool.system.text import many
 from tugtool.workflow import plans
 

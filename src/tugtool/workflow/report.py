@@ -5,12 +5,11 @@ All of it is read in one transaction. `cli` makes text of it.
 
 from __future__ import annotations
 
-import os
-
 from tugtool.errors import merge_command, plan_argument, quoted
 from tugtool.plan import catalog, parser
 from tugtool.state import proofs, record, reviews, standings, views
 from tugtool.store.owners import machine_of
+from tugtool.system import os
 from tugtool.workflow import needs, review
 
 TYPE_CHECKING = False

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 from tugtool.errors import listing, plan_argument
+from tugtool.system import os
 from tugtool.system.files import short_name
 from tugtool.system.text import many
 

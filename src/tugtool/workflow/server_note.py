@@ -6,7 +6,7 @@ the process that it names runs.
 
 from __future__ import annotations
 
-import os
+from tugtool.system import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ name finds the tables; the root commits tell whether two clones have the same hi
 
 from __future__ import annotations
 
-import os
 import sys
 
 from tugtool.errors import BadSetting, TugError
@@ -14,7 +13,7 @@ from tugtool.errors.server import ServerUnreachable
 from tugtool.errors.state import DatabaseUnavailable, OnlyForFiles
 from tugtool.git import origin_url
 from tugtool.store import back_up, locate, open_store, owners
-from tugtool.system import config, files
+from tugtool.system import config, files, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

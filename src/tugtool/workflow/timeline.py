@@ -6,10 +6,9 @@ step, attempt and call.
 
 from __future__ import annotations
 
-import os
-
 from tugtool import errors, state
 from tugtool.state import views
+from tugtool.system import os
 from tugtool.workflow import sentences, transcripts
 
 TYPE_CHECKING = False

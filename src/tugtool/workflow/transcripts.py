@@ -5,12 +5,10 @@
 
 from __future__ import annotations
 
-import os
-
 from tugtool.errors import plan_argument, quoted
 from tugtool.plan import catalog
 from tugtool.state import record, views
-from tugtool.system import files
+from tugtool.system import files, os
 from tugtool.workflow.worktree import branches
 
 TYPE_CHECKING = False

@@ -13,14 +13,13 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-import os
 import stat
 
 from tugtool.errors import TugError, Unreadable, Unwritable, listing, quoted
 from tugtool.errors.safety import Untrusted
 from tugtool.git import git_dir
 from tugtool.plan.catalog import fingerprint
-from tugtool.system import config, files
+from tugtool.system import config, files, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shlex
 import shutil
 
@@ -12,7 +11,7 @@ from tugtool.errors import TugError
 from tugtool.git import discover
 from tugtool.plan import checkpoints
 from tugtool.state import record, revisions
-from tugtool.system import agent_config, clock, config, secrets, text
+from tugtool.system import agent_config, clock, config, os, secrets, text
 from tugtool.workflow import plans, records, trust
 from tugtool.workflow.workspace import Workspace
 

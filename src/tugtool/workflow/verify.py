@@ -6,7 +6,6 @@ are recorded at the end in one transaction, if the claim is still the same.
 
 from __future__ import annotations
 
-import os
 from typing import NamedTuple
 
 from tugtool import state
@@ -18,7 +17,7 @@ from tugtool.state import completion
 from tugtool.state import record as state_record
 from tugtool.state.completion import Finding
 from tugtool.state.leases import LOOK_SECONDS, Keeper
-from tugtool.system import clock, config, secrets, text
+from tugtool.system import clock, config, os, secrets, text
 from tugtool.system.command import Streams
 from tugtool.workflow import held_step, salvage, trust
 

@@ -6,10 +6,8 @@ leave its confinement. An unconfined process that has left its parents looks lik
 
 from __future__ import annotations
 
-import os
-
 from tugtool.state import reviews, views
-from tugtool.system import process
+from tugtool.system import os, process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

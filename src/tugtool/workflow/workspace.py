@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from tugtool import errors, state
 from tugtool.errors import TugError
 from tugtool.git import discover, worktree_identity
@@ -11,7 +9,7 @@ from tugtool.plan import catalog
 from tugtool.state import record
 from tugtool.state.record import PlanCopy, owner_of
 from tugtool.store import back_up, locate, open_store
-from tugtool.system import clock, config
+from tugtool.system import clock, config, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

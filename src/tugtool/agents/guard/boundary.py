@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 from tugtool.agents.guard import programs, shell
 from tugtool.agents.guard.location import UNKNOWN, upwards
 from tugtool.agents.guard.shell import Unclear
-from tugtool.system import config
+from tugtool.system import config, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 from tugtool.agents.guard import judge, programs, rules
 from tugtool.agents.guard.judge import Refused, beyond, format_path
 from tugtool.agents.guard.location import UNKNOWN, may_be
+from tugtool.system import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

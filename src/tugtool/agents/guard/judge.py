@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 from tugtool.agents.guard import rules
 from tugtool.agents.guard.location import AgentLocation, begins, matches, may_be
-from tugtool.system import config, text
+from tugtool.system import config, os, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

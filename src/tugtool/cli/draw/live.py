@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 
@@ -13,7 +12,7 @@ from tugtool.cli.draw.canvas import Fold
 from tugtool.cli.draw.plan import stand
 from tugtool.cli.output import Answer, Stream
 from tugtool.errors import TugError
-from tugtool.system import config
+from tugtool.system import config, os
 from tugtool.system.text import many
 
 TYPE_CHECKING = False

@@ -7,14 +7,13 @@ where it can restore the terminal.
 from __future__ import annotations
 
 import contextlib
-import os
 import select
 import signal
 import sys
 import termios
 
 from tugtool.errors import Unwritable
-from tugtool.system import config
+from tugtool.system import config, os
 from tugtool.system.files import reason
 
 TYPE_CHECKING = False

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 from tugtool.cli.draw import canvas as canvases
 from tugtool.cli.draw.canvas import COUNTED, STANDINGS, cells, local, percent, step_number
 from tugtool.errors import plan_argument, plan_name
-from tugtool.system import clock
+from tugtool.system import clock, os
 from tugtool.system.clock import duration
 from tugtool.system.files import short_name
 from tugtool.system.text import many

@@ -6,8 +6,6 @@ another step, and a release saves the files for the next worker.
 
 from __future__ import annotations
 
-import os
-
 from tugtool import errors
 from tugtool.errors import TugError, listing
 from tugtool.git import discover
@@ -15,7 +13,7 @@ from tugtool.server.mcp import claim_texts
 from tugtool.server.mcp.commands import plan_key, run_command
 from tugtool.server.mcp.texts import anchor_of
 from tugtool.state import completion
-from tugtool.system import clock
+from tugtool.system import clock, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

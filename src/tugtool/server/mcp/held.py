@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 from tugtool import errors
 from tugtool.errors import TugError
-from tugtool.system import clock
+from tugtool.system import clock, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

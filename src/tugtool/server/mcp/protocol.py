@@ -6,10 +6,8 @@ carries the version in `_meta`, and every result says that it is complete.
 
 from __future__ import annotations
 
-import os
-
 from tugtool import __version__
-from tugtool.system import text
+from tugtool.system import os, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

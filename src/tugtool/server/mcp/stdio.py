@@ -6,12 +6,12 @@ calls, one those that look and one those that write, so that a long call keeps n
 
 from __future__ import annotations
 
-import os
 import select
 
 from tugtool.server.mcp import protocol
 from tugtool.server.mcp.protocol import LONG_METHODS, McpProtocol, ProtocolError
 from tugtool.server.mcp.session import Cancelled, LocalSession
+from tugtool.system import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

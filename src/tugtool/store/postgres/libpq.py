@@ -11,9 +11,10 @@ every statement goes through pipeline mode, so that several of them make one rou
 from __future__ import annotations
 
 import ctypes
-import os
 import select
 import sys
+
+from tugtool.system import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,8 +40,7 @@ _COMMAND_OK, _TUPLES_OK = 1, 2
 _SQLSTATE = ord("C")
 _PRIMARY = ord("M")
 
-#: SQLSTATEs of a server that ends the connection: shutdown, crash, start-up, idle for too long.
-#: Those that begin with 08 are a pooler's, which has lost the server.
+#: SQLSTATEs of a server that ends the connection, or (08) of a pooler that has lost the server.
 _ENDED = ("08", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04")
 
 _BOOL, _INTS, _FLOATS, _NUMERIC = 16, (20, 21, 23, 26), (700, 701), 1700

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from tugtool.errors import TugError
 from tugtool.errors.state import DatabaseError
 from tugtool.store import sql
@@ -11,7 +9,7 @@ from tugtool.store.owners import ADD_MACHINE, COLUMNS, MACHINES
 from tugtool.store.postgres import libpq, statements, translate
 from tugtool.store.postgres.round_trips import PERHAPS, RoundTrips, StatementRefused
 from tugtool.system import clock as clocks
-from tugtool.system import text
+from tugtool.system import os, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 from tugtool.errors import TugError
 from tugtool.store import NO_PLAN, sql
 from tugtool.store.sqlite import file
 from tugtool.system import clock as clocks
-from tugtool.system import lock, text
+from tugtool.system import lock, os, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,13 +7,12 @@ the backup. A damaged copy, or one that lacks what the backup has, never replace
 from __future__ import annotations
 
 import fcntl
-import os
 
 from tugtool.errors.state import DatabaseError, NewerDatabase
 from tugtool.store.sql import records as sql_records
 from tugtool.store.sqlite import create, file, health
 from tugtool.system import clock as clocks
-from tugtool.system import lock, text
+from tugtool.system import lock, os, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

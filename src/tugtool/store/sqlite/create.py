@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 from tugtool.errors import listing
 from tugtool.errors.state import DatabaseUnavailable, NewerDatabase, QueryFailed
 from tugtool.store import schema
 from tugtool.store.sqlite import file
-from tugtool.system import process
+from tugtool.system import os, process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

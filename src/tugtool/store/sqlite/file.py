@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from tugtool.store import sql
-from tugtool.system import text
+from tugtool.system import os, text
 from tugtool.system.lock import UNSIGNED, signature
 
 TYPE_CHECKING = False

@@ -8,11 +8,10 @@ stores every transaction by itself.
 from __future__ import annotations
 
 import fcntl
-import os
 
 from tugtool.errors.state import QueryFailed
 from tugtool.store.sqlite import file
-from tugtool.system import lock
+from tugtool.system import lock, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import fcntl
-import os
 
 from tugtool.errors import listing, quoted
 from tugtool.errors.state import DatabaseError, DatabaseUnavailable, NewerDatabase
 from tugtool.store import schema, sql
 from tugtool.store.sqlite import create, file
 from tugtool.system import clock as clocks
-from tugtool.system import process
+from tugtool.system import os, process
 from tugtool.system.lock import signature
 
 TYPE_CHECKING = False

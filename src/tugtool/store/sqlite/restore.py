@@ -6,12 +6,10 @@ either the old or the new file is there, or commands refuse and the restore can 
 
 from __future__ import annotations
 
-import os
-
 from tugtool.errors.state import DatabaseError, DatabaseUnavailable, QueryFailed, unopened
 from tugtool.store import sql
 from tugtool.store.sqlite import SqliteStore, backup, create, file, health
-from tugtool.system import lock
+from tugtool.system import lock, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

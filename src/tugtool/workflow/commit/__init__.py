@@ -7,15 +7,13 @@ over.
 
 from __future__ import annotations
 
-import os
-
 from tugtool import state
 from tugtool.errors import GitFailed, TugError, listing, quoted
 from tugtool.errors.state import CLAIM_LOST
 from tugtool.git import command as git
 from tugtool.git import history, index, status, trailers
 from tugtool.state import intents, record
-from tugtool.system import crash
+from tugtool.system import crash, os
 from tugtool.workflow.commit import log
 from tugtool.workflow.commit.intent import Intent, caller_commit_site, left_out, mixed_plans
 

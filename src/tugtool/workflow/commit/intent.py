@@ -5,14 +5,12 @@ A command that finds an intent of a dead process takes it over and finishes it.
 
 from __future__ import annotations
 
-import os
-
 from tugtool.errors import GitFailed, NoRepository, TugError, listing, plan_argument
 from tugtool.errors.state import DatabaseError
 from tugtool.git import command as git
 from tugtool.git import containing, git_dir, history, index, status
 from tugtool.state import intents
-from tugtool.system import clock, config, process, text
+from tugtool.system import clock, config, os, process, text
 from tugtool.workflow.commit import log
 
 TYPE_CHECKING = False

@@ -6,11 +6,10 @@ it would mix entries that share lines. So an entry is one line.
 
 from __future__ import annotations
 
-import os
 import stat
 
 from tugtool.errors import OutsideRepository, Unwritable
-from tugtool.system import files
+from tugtool.system import files, os
 
 DIRECTORY = ".tugtool"
 PATH = f"{DIRECTORY}/log.md"

@@ -6,13 +6,12 @@ worker over MCP, who may have no shell to look, is refused.
 
 from __future__ import annotations
 
-import os
-
 from tugtool.errors import listing
 from tugtool.git import command as git
 from tugtool.git import refs
 from tugtool.plan import catalog
 from tugtool.state import record, worktrees
+from tugtool.system import os
 from tugtool.workflow.salvage import leftovers
 from tugtool.workflow.worktree import BRANCHES, branches
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import contextmanager
 
 from tugtool.errors.git import (
@@ -19,7 +18,7 @@ from tugtool.state import dashes, intents
 from tugtool.state.record import owner_of
 from tugtool.store import NO_PLAN, file_store
 from tugtool.store.owners import on_other_machine
-from tugtool.system import crash, lock
+from tugtool.system import crash, lock, os
 from tugtool.workflow import worktree
 from tugtool.workflow.merge import rehearsal
 from tugtool.workflow.worktree import LOCK_SECONDS, Worktree, build

@@ -6,15 +6,13 @@ and records a dash anew that only git has.
 
 from __future__ import annotations
 
-import os
-
 from tugtool.errors import TugError, listing, quoted
 from tugtool.errors.git import BadDashName, CommitRefused, NotJoined, NotMade, NotRemoved
 from tugtool.git import advance, git_dir, merge_tree, refs, status, trailers
 from tugtool.git import command as git
 from tugtool.state import dashes, intents
 from tugtool.store import NO_PLAN
-from tugtool.system import crash
+from tugtool.system import crash, os
 from tugtool.workflow import dash, plans, worktree
 from tugtool.workflow.commit import log
 from tugtool.workflow.dash import Dash, facts, refuse_other_branch, rounds

@@ -7,7 +7,6 @@ This module has what all checks share: the subject and the findings.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,7 +16,7 @@ from tugtool.state import record as state_record
 from tugtool.state.record import owner_of
 from tugtool.store import file_store, locate, open_store
 from tugtool.store.sqlite import SqliteStore, health
-from tugtool.system import config
+from tugtool.system import config, os
 from tugtool.workflow import records
 
 TYPE_CHECKING = False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from typing import NamedTuple
 
@@ -12,7 +11,7 @@ from tugtool.agents import mcp_entries
 from tugtool.errors import CannotRun, TugError, listing, quoted
 from tugtool.errors.safety import Unconfined
 from tugtool.plan import catalog, checkpoints
-from tugtool.system import agent_config, config, confinement, files, text
+from tugtool.system import agent_config, config, confinement, files, os, text
 from tugtool.system import command as system_command
 from tugtool.system.command import Streams
 from tugtool.workflow import plans, trust

@@ -5,7 +5,6 @@ And the preflight: what would keep a run from its end, found before an agent is 
 
 from __future__ import annotations
 
-import os
 import sys
 from functools import partial
 from itertools import chain, islice
@@ -20,7 +19,7 @@ from tugtool.git import refs, worktrees
 from tugtool.state import history
 from tugtool.store.sqlite import file
 from tugtool.system import command as system_command
-from tugtool.system import config, state_config
+from tugtool.system import config, os, state_config
 from tugtool.system.clock import seconds_between
 from tugtool.system.command import Streams
 from tugtool.workflow import plans, records, worktree

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 
 from tugtool import state
@@ -15,7 +14,7 @@ from tugtool.plan import catalog
 from tugtool.state import proofs, record, reviews
 from tugtool.state import worktrees as state_worktrees
 from tugtool.store.owners import on_other_machine
-from tugtool.system import agent_config
+from tugtool.system import agent_config, os
 from tugtool.system import files as system_files
 from tugtool.workflow import needs, plans, records
 from tugtool.workflow.commit import log

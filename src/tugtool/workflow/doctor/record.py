@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 
 from tugtool import state
@@ -10,6 +9,7 @@ from tugtool.errors import TugError, listing, plan_argument, quoted
 from tugtool.state import dashes, plans, record
 from tugtool.store import NO_PLAN, file_store
 from tugtool.store.sqlite import health
+from tugtool.system import os
 from tugtool.system.text import many
 from tugtool.workflow import commit, dash, merge, server_note, shared_record, worktree
 from tugtool.workflow.commit import intent

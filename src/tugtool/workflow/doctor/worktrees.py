@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 
 from tugtool.errors import TugError, listing, plan_argument, quoted
@@ -13,7 +12,7 @@ from tugtool.state import attempts, intents, proofs, publication, record
 from tugtool.state import dashes as state_dashes
 from tugtool.state import worktrees as state_worktrees
 from tugtool.store.sqlite import health
-from tugtool.system import clock
+from tugtool.system import clock, os
 from tugtool.workflow import salvage, worktree
 from tugtool.workflow.commit import log
 from tugtool.workflow.dash import is_elsewhere

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from dataclasses import dataclass
 
@@ -12,7 +11,7 @@ from tugtool.git import command as git
 from tugtool.git import history, merge_tree, refs, worktrees
 from tugtool.git.worktrees import open_directories
 from tugtool.state import completion, proofs
-from tugtool.system import config, crash
+from tugtool.system import config, crash, os
 from tugtool.system.text import many
 from tugtool.workflow import salvage, trust, verify
 from tugtool.workflow import worktree as workflow_worktree

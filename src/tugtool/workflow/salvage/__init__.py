@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 from tugtool.errors import GitFailed, TugError, Unreadable
 from tugtool.git import command as git
 from tugtool.git import git_dir, index, refs, worktrees
 from tugtool.git.index import put, remove
 from tugtool.plan import catalog
-from tugtool.system import clock, config, files, lock, process
+from tugtool.system import clock, config, files, lock, os, process
 from tugtool.workflow.worktree import branches
 
 TYPE_CHECKING = False

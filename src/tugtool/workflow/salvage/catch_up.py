@@ -6,8 +6,6 @@ work; after a crash the next claim does. Nothing here refuses: the step is taken
 
 from __future__ import annotations
 
-import os
-
 from tugtool import state
 from tugtool.errors import TugError, plan_argument, quoted
 from tugtool.errors.git import LeftWork
@@ -18,7 +16,7 @@ from tugtool.git import refs as git_refs
 from tugtool.state import attempts, record, standings
 from tugtool.state import worktrees as state_worktrees
 from tugtool.store.owners import machine_of
-from tugtool.system import config, crash, files, text
+from tugtool.system import config, crash, files, os, text
 from tugtool.workflow import salvage, worktree
 from tugtool.workflow.worktree import branches
 

@@ -6,14 +6,13 @@ of the next step has no work of another one.
 
 from __future__ import annotations
 
-import os
 from typing import NamedTuple
 
 from tugtool import state
 from tugtool.errors import TugError
 from tugtool.state import attempts, standings
 from tugtool.state.worktrees import claimed_steps
-from tugtool.system import files, text
+from tugtool.system import files, os, text
 from tugtool.workflow import worktree
 from tugtool.workflow.salvage import catch_up
 

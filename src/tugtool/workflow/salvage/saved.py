@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 from tugtool.errors import GitFailed, listing, quoted
 from tugtool.errors.git import MainWorktree, NoSuchSalvage, NotApplied
 from tugtool.errors.state import PeopleOnly
 from tugtool.git import command as git
 from tugtool.git import merge_tree, refs
 from tugtool.state import attempts, worktrees
-from tugtool.system import config
+from tugtool.system import config, os
 from tugtool.workflow import salvage, worktree
 from tugtool.workflow.commit import log
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from tugtool import errors
 from tugtool.errors import listing, quoted
 from tugtool.git import command as git
@@ -13,7 +11,7 @@ from tugtool.git.safe_view import SafeView
 from tugtool.state import record, worktrees
 from tugtool.state.record import owner_of
 from tugtool.store.owners import on_other_machine
-from tugtool.system import config
+from tugtool.system import config, os
 from tugtool.system.lock import FileLock
 from tugtool.system.text import many
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from tugtool import errors
 from tugtool.errors import GitFailed, listing, plan_argument
 from tugtool.git import command as git
@@ -11,7 +9,7 @@ from tugtool.git import refs
 from tugtool.git.refs import branches, commit_of, current_branch
 from tugtool.plan import catalog
 from tugtool.state import worktrees as state_worktrees
-from tugtool.system import config
+from tugtool.system import config, os
 from tugtool.workflow.worktree import BRANCHES
 
 TYPE_CHECKING = False

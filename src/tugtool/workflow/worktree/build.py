@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import NamedTuple
 
 from tugtool import state
@@ -16,7 +15,7 @@ from tugtool.plan import catalog
 from tugtool.state import intents, plans, record, worktrees
 from tugtool.state.record import owner_of
 from tugtool.store import file_store
-from tugtool.system import crash, files
+from tugtool.system import crash, files, os
 from tugtool.workflow import worktree
 from tugtool.workflow.worktree import branches as worktree_branches
 from tugtool.workflow.worktree import setup

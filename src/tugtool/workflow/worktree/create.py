@@ -6,13 +6,11 @@ what a dead process was making.
 
 from __future__ import annotations
 
-import os
-
 from tugtool.errors.state import DatabaseError
 from tugtool.git import merge_tree, refs
 from tugtool.state import record, standings, worktrees
 from tugtool.state.record import storable
-from tugtool.system import process
+from tugtool.system import os, process
 from tugtool.workflow import plans, records, salvage, worktree
 from tugtool.workflow.commit import log
 from tugtool.workflow.worktree import branches, build, setup

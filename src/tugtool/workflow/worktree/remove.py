@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import nullcontext
 
 from tugtool import state
@@ -16,7 +15,7 @@ from tugtool.git.safe_view import SafeView
 from tugtool.plan import catalog
 from tugtool.state import attempts, intents, record, worktrees
 from tugtool.store import NO_PLAN
-from tugtool.system import crash
+from tugtool.system import crash, os
 from tugtool.workflow import salvage, worktree
 from tugtool.workflow.commit import log
 from tugtool.workflow.commit.intent import caller_commit_site

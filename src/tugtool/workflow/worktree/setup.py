@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
 import stat
@@ -13,7 +12,7 @@ from tugtool.errors.git import NotMade
 from tugtool.git import command as git
 from tugtool.git import git_dir
 from tugtool.git import worktrees as git_worktrees
-from tugtool.system import clock, config, files, secrets, text
+from tugtool.system import clock, config, files, os, secrets, text
 from tugtool.system.command import Streams
 from tugtool.workflow import trust, worktree
 

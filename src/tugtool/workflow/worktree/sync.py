@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from tugtool import state
 from tugtool.errors import RepositoryError, listing, plan_argument, quoted
 from tugtool.errors.git import CommitRefused, DependencyConflict, MainWorktree
@@ -13,7 +11,7 @@ from tugtool.plan import catalog
 from tugtool.state import publication, revisions, worktrees
 from tugtool.state.record import owner_of
 from tugtool.store.owners import machine_of
-from tugtool.system import config, crash
+from tugtool.system import config, crash, os
 from tugtool.workflow import worktree
 from tugtool.workflow.commit import log
 
