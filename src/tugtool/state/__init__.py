@@ -62,11 +62,21 @@ _HOME_OF = {
 __all__ = [*_HOME_OF]
 
 
+#: What was asked for so far, by name and by whether it is called again if it was overtaken.
+found: dict[tuple[str, bool], object] = {}
+
+
 def __getattr__(name: str) -> object:
+    key = name, "tugtool.store.postgres" in sys.modules
+    return found.get(key) or _find(*key)
+
+
+def _find(name: str, persistent: bool) -> object:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(name)
     # Not from `sys.modules`: another thread may just be loading the module.
-    found = getattr(__import__(home, fromlist=[name]), name)
-    postgres = sys.modules.get("tugtool.store.postgres")
-    return found if postgres is None else postgres.persistent(found)
+    operation = getattr(__import__(home, fromlist=[name]), name)
+    if persistent:
+        operation = sys.modules["tugtool.store.postgres"].persistent(operation)
+    return found.setdefault((name, persistent), operation)

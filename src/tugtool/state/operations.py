@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 
+from tugtool import state
 from tugtool.state import wire
 from tugtool.store.remote import PROTOCOL, RemoteStore
 
@@ -136,6 +137,7 @@ def install() -> None:
     sys.meta_path.insert(0, _Finder())
     for name in [each for each in sys.modules if each.startswith(_HOME)]:
         _replace(sys.modules[name])
+    state.found.clear()
 
 
 class _Finder:
