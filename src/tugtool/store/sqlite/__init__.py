@@ -123,26 +123,26 @@ class SqliteTransaction:
     def _ask(self, statement: str, values: dict[str, Any]) -> Cursor:
         """Run a statement. Damage may show at any row, so its caller translates errors."""
         # Nearly every statement needs the plan and the time.
-        values.setdefault("plan", self.plan)
-        values.setdefault("now", self.now)
-        named = _storable(values)
+        if "plan" not in values:
+            values["plan"] = self.plan
+        if "now" not in values:
+            values["now"] = self.now
+        for value in values.values():
+            if type(value) is str and "\0" in value:
+                values = _storable(values)
+                break
         try:
-            return self._connection.execute(statement, named)
+            return self._connection.execute(statement, values)
         except UnicodeEncodeError:
             # A caller gave bytes that are not UTF-8; no stored name has them.
             from tugtool.store.sqlite import create
 
-            return self._connection.execute(statement, create.written_out(named))
+            return self._connection.execute(statement, create.written_out(values))
 
 
-def _storable(values: Mapping[str, Any]) -> Mapping[str, Any]:
+def _storable(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values with NUL, which other engines cannot store, replaced by its symbol."""
-    for value in values.values():
-        if type(value) is str and "\0" in value:
-            return {
-                n: v.replace("\0", "\u2400") if type(v) is str else v for n, v in values.items()
-            }
-    return values
+    return {n: v.replace("\0", "\u2400") if type(v) is str else v for n, v in values.items()}
 
 
 #: The application id and version in `schema`, which is loaded only to make or migrate.
