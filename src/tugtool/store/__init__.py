@@ -141,7 +141,7 @@ def open_store(
         from tugtool.errors.state import DatabaseUnavailable
         from tugtool.system.state_config import without_password
 
-        reason = "is not the address of a database or a server"
+        reason = "is not the address of a database or a server, as postgresql:// or https://"
         raise DatabaseUnavailable(without_password(url), reason=reason, hint="tugcode config")
     from tugtool.store.sqlite import SqliteStore
 
