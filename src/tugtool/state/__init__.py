@@ -68,15 +68,15 @@ found: dict[tuple[str, bool], object] = {}
 
 def __getattr__(name: str) -> object:
     key = name, "tugtool.store.postgres" in sys.modules
-    return found.get(key) or _find(*key)
-
-
-def _find(name: str, persistent: bool) -> object:
+    operation = found.get(key)
+    if operation is not None:
+        return operation
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(name)
     # Not from `sys.modules`: another thread may just be loading the module.
     operation = getattr(__import__(home, fromlist=[name]), name)
-    if persistent:
+    if key[1]:
         operation = sys.modules["tugtool.store.postgres"].persistent(operation)
-    return found.setdefault((name, persistent), operation)
+    found[key] = operation
+    return operation
