@@ -67,8 +67,8 @@ found: dict[tuple[str, bool], object] = {}
 
 
 def __getattr__(name: str) -> object:
-    key = name, "tugtool.store.postgres" in sys.modules
-    operation = found.get(key)
+    postgres = sys.modules.get("tugtool.store.postgres")
+    operation = found.get((name, postgres is not None))
     if operation is not None:
         return operation
     home = _HOME_OF.get(name)
@@ -76,7 +76,6 @@ def __getattr__(name: str) -> object:
         raise AttributeError(name)
     # Not from `sys.modules`: another thread may just be loading the module.
     operation = getattr(__import__(home, fromlist=[name]), name)
-    if key[1]:
-        operation = sys.modules["tugtool.store.postgres"].persistent(operation)
-    found[key] = operation
+    operation = operation if postgres is None else postgres.persistent(operation)
+    found[name, postgres is not None] = operation
     return operation
