@@ -39,6 +39,7 @@ def place(tmp_path_factory) -> Path:
     (top / "dir" / "below").mkdir(parents=True)
     (top / "dir" / "file").write_text("x")
     (top / "link").symlink_to("dir")
+    (top / "alias").symlink_to("dir/file")
     (top / "far").symlink_to(top / "dir" / "below")
     (top / "lost").symlink_to("nowhere")
     (top / "loop").symlink_to("loop")
@@ -46,7 +47,21 @@ def place(tmp_path_factory) -> Path:
     return top
 
 
-PARTS = ("dir", "link", "far", "lost", "loop", "fifo", "file", "below", "none", "..", ".", "")
+PARTS = (
+    "dir",
+    "link",
+    "alias",
+    "far",
+    "lost",
+    "loop",
+    "fifo",
+    "file",
+    "below",
+    "none",
+    "..",
+    ".",
+    "",
+)
 
 
 @given(some.lists(some.sampled_from(PARTS), max_size=4), some.booleans())

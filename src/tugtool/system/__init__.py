@@ -17,6 +17,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os as os
+    from collections.abc import Callable
     from types import ModuleType
     from typing import Any
 
@@ -31,6 +32,14 @@ def _complete() -> Any:
 
 def _kind(status: posix.stat_result) -> int:
     return status.st_mode & _KIND
+
+
+def _found(look: Callable[[str], posix.stat_result], name: str) -> int:
+    """Return the kind of what a path leads to; 0 if it leads nowhere."""
+    try:
+        return _kind(look(name))
+    except (OSError, ValueError):
+        return 0
 
 
 def _is_plain(name: str) -> bool:
@@ -80,36 +89,19 @@ class _Paths:
         return name.startswith("/")
 
     def exists(self, name: str) -> bool:
-        try:
-            posix.stat(name)
-        except (OSError, ValueError):
-            return False
-        return True
+        return _found(posix.stat, name) != 0
 
     def lexists(self, name: str) -> bool:
-        try:
-            posix.lstat(name)
-        except (OSError, ValueError):
-            return False
-        return True
+        return _found(posix.lstat, name) != 0
 
     def isdir(self, name: str) -> bool:
-        try:
-            return _kind(posix.stat(name)) == _DIRECTORY
-        except (OSError, ValueError):
-            return False
+        return _found(posix.stat, name) == _DIRECTORY
 
     def isfile(self, name: str) -> bool:
-        try:
-            return _kind(posix.stat(name)) == _FILE
-        except (OSError, ValueError):
-            return False
+        return _found(posix.stat, name) == _FILE
 
     def islink(self, name: str) -> bool:
-        try:
-            return _kind(posix.lstat(name)) == _LINK
-        except (OSError, ValueError):
-            return False
+        return _found(posix.lstat, name) == _LINK
 
     def expanduser(self, name: str) -> str:
         found: str = _complete().path.expanduser(name) if name.startswith("~") else name
