@@ -20,7 +20,7 @@ _INTERRUPTS = re.compile(
     r"#{1,6}(?:[ \t]|$)|>|<!--|`{3,}[^`]*$|~{3,}|(?:[-+*]|\d{1,9}[.)])(?:[ \t]|$)"
 )
 _TICKS = re.compile("`+")
-_PARENTHESIS = re.compile(r"[ \t]*\((?:[^()]++|\([^()]*+\))*+\)[ \t]*:")
+_PARENTHESIS = re.compile(r"[ \t]*\((?:[^()]++|\([^()]*+\))*\)[ \t]*:")
 
 #: The most list markers on one line: reading each copies the rest of the line.
 _MOST_MARKERS = 4
