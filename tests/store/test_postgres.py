@@ -797,13 +797,14 @@ def test_many_rows_are_sent_in_parts_and_a_long_transaction_is_not_repeated(pg):
 
 def test_an_event_that_is_refused_takes_its_transaction_with_it(pg):
     def wrong() -> None:
-        with pg.store.write("nowhere") as tx:
-            tx.run("update plan_copies set plan_hash = 'x'")
-            tx.note("odd", {}, anchor=None, actor=None, attempt=None)
+        with pg.store.write(KEY) as tx:
+            tx.run("update steps set title = 'x'")
+            tx.note(None, {}, anchor=None, actor=None, attempt=None)
 
-    with pytest.raises(QueryFailed, match="foreign key") as caught:
+    with pytest.raises(QueryFailed, match="not-null") as caught:
         wrong()
     assert caught.value.by_rule
+    assert pg.row("step-1")["title"] == "Part 1"
     assert pg.claim()["claimed"]
 
 
@@ -1179,19 +1180,24 @@ select conrelid::regclass::text, conname, replace(pg_get_constraintdef(c.oid), $
   from pg_constraint c join pg_namespace n on n.oid = c.connamespace
  where n.nspname = $1 and contype <> 'n' order by 1, 2
 """
+FUNCTIONS = """
+select proname from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+ where n.nspname = $1 order by 1
+"""
 
 
 def _shape(store: PostgresStore) -> list[list]:
     name = store.address.schema
     found = [store.ask(COLUMNS.encode(), name)]
     found += [store.ask(text.encode(), name, f"{name}.") for text in (INDEXES, RULES)]
+    found.append(store.ask(FUNCTIONS.encode(), name))
     return [
         [tuple(str(cell).replace(f"{name}.", "") for cell in row) for row in each.rows]
         for each in found
     ]
 
 
-@pytest.fixture(params=[13, 14])
+@pytest.fixture(params=[13, 14, 15])
 def older(on_postgres, tmp_path, request):
     """Real rows in the tables of an older schema, as its own program made them; and a fresh one."""
     name = f"older_{request.param}"

@@ -60,7 +60,7 @@ PLANS = {
     "LAST_MERGE": ["plan_events"],
     "CLAIMABLE_STEPS": [
         each
-        for index in ("steps_held", "steps_ready", "steps_leased")
+        for index in ("steps_held", "steps_ready", "steps_held")
         for each in (index, "key of step_deps", "key of steps", "key of steps")
     ],
     "HOLDERS": ["attempts_held"],
@@ -98,7 +98,7 @@ PLANS = {
     "RENEW": ["key of steps", "key of steps", "steps_family", "key of steps"],
     "REOPEN_STEPS": ["key of steps", "key of steps", "steps_family", "key of steps"],
     "SET_MERGED": ["key of plans"],
-    "LIVE_CLAIM": ["steps_leased"],
+    "LIVE_CLAIM": ["steps_held"],
     "SET_COMMIT": ["key of steps"],
     "RAISE_ATTEMPT": ["key of steps"],
     "ATTEMPT": ["key of attempts"],
@@ -127,7 +127,7 @@ PLANS = {
     "DEFERRED_ITEMS": ["items_deferred", "key of steps", "key of steps"],
     "ATTEMPT_AT": ["key of attempts"],
     "SET_ROLE": ["key of attempts"],
-    "LIVE_CLAIMS": ["steps_leased"],
+    "LIVE_CLAIMS": ["steps_held"],
     "LAST_EVENT": ["plan_events"],
     "READ events": ["plan_events"],
     "READ attempts": ["key of attempts"],
@@ -200,7 +200,7 @@ WHOLE_INDEX = {
 ONE_ROW = {"SCAN own", "SCAN ready"}
 #: They sort what they found, which is as much as they have to read anyway.
 SORTED = {"UNSAVED", "DEPENDENTS", "OPEN_NEEDS", "DEFERRED_ITEMS", "HELD_STEPS", "LIVE_STEP"}
-SORTED |= {"UNPUBLISHED"}
+SORTED |= {"UNPUBLISHED", "LIVE_CLAIM", "LIVE_CLAIMS"}
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from __future__ import annotations
 #: "Tug1": the mark of our databases.
 APPLICATION_ID = 0x54756731
 FIRST_VERSION = 10
-VERSION = 15
+VERSION = 16
 
 _TIME = "length({0}) = 24 and {0} like '____-__-__T__:__:__.___Z'"
 
@@ -332,10 +332,6 @@ create index steps_parked on steps (plan_path, step_index)
 create index steps_held on steps (plan_path, claimed_by, step_index)
  where parent_anchor is null and claimed_by is not null
 """,
-    """
-create index steps_leased on steps (plan_path, lease_expires_at)
- where parent_anchor is null and claimed_by is not null
-""",
     # Partial, or SQLite takes it for every query of top-level steps, and reads them all.
     """
 create index steps_family on steps (plan_path, parent_anchor, step_index)
@@ -390,4 +386,7 @@ MIGRATIONS: tuple[tuple[int, tuple[str, ...]], ...] = (
         ),
     ),
     (15, (_UNPUBLISHED,)),
+    # Few steps are held: to read them all costs less than an index that every claim, heartbeat and
+    # completion writes.
+    (16, ("drop index steps_leased",)),
 )

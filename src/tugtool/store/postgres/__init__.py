@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 #: The schema version in `schema`, which is loaded only to make or migrate.
-CURRENT = 15
+CURRENT = 16
 
 OLDEST_SERVER = 140000
 

@@ -112,22 +112,25 @@ _needs = """
   join steps n on n.plan_path = d.plan_path and n.anchor = d.depends_on
   join steps t on t.plan_path = n.plan_path and t.anchor = coalesce(n.parent_anchor, n.anchor)
  where d.plan_path = :plan and d.step_anchor ="""
-# No `exists`: for that PostgreSQL would read every dependency of the plan into a table first.
 _to_claim = f"""
 select anchor, parent_anchor, title, step_index, status, claimed_by, lease_expires_at, attempt,
-       claims_without_progress,
-       (select 1 {_needs} steps.anchor and t.commit_hash is not null
-           and (t.completed_by is null or t.completed_by <> :owner)
-         limit 1) is not null as needs_elsewhere
+       claims_without_progress
   {tops} and {_claimable}"""
 
 # The caller's own first step, the first ready one, and all whose lease has run out.
+# No `exists`: for that PostgreSQL would read every dependency of the plan into a table first.
 CLAIMABLE_STEPS = f"""
+select c.*,
+       (select 1 {_needs} c.anchor and t.commit_hash is not null
+           and (t.completed_by is null or t.completed_by <> :owner)
+         limit 1) is not null as needs_elsewhere
+  from (
 select * from ({_to_claim} and claimed_by = :owner order by step_index limit 1) as own
  union all
 select * from ({_to_claim} and status = 'pending' order by step_index limit 1) as ready
  union all
 {_to_claim} and claimed_by is not null and lease_expires_at < :now
+) as c
 """
 
 # Only claims that name a process: few, however many are held.

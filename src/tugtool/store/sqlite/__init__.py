@@ -146,7 +146,7 @@ def _storable(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 #: The application id and version in `schema`, which is loaded only to make or migrate.
-CURRENT = (0x54756731, 15)
+CURRENT = (0x54756731, 16)
 
 #: How often a waiting command looks for changes.
 LOOK_SECONDS = 0.05
