@@ -18,11 +18,12 @@ from tugtool.system import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     Decoder = Callable[[bytes], object]
-    Shape = tuple[dict[str, int], list[tuple[int, Decoder]]]
+    #: The columns of a result, and how to read their values.
+    Shape = list[tuple[str, Decoder]]
 
 #: The first version with pipeline mode.
 OLDEST_VERSION = 140000
@@ -66,40 +67,26 @@ class StatementFailed(Exception):
         self.state = state
 
 
-class PostgresRow:
+# A dictionary, so that its values are looked up at the speed of one.
+class PostgresRow(dict):  # type: ignore[type-arg]
     """A row by column name or number, like `sqlite3.Row`."""
 
-    __slots__ = ("_columns", "_values")
+    __slots__ = ()
 
-    def __init__(self, columns: dict[str, int], values: tuple[Any, ...]) -> None:
-        self._columns = columns
-        self._values = values
-
-    def __getitem__(self, key: str | int) -> Any:
-        try:
-            return self._values[self._columns[key]]  # type: ignore[index]
-        except KeyError:
-            if isinstance(key, str):
-                raise IndexError(f"No item with that key: {key}") from None
-            return self._values[key]
+    def __missing__(self, key: str | int) -> Any:
+        if isinstance(key, str):
+            raise IndexError(f"No item with that key: {key}")
+        return [*self.values()][key]
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._values)
+        return iter(self.values())
 
-    def __len__(self) -> int:
-        return len(self._values)
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(self.values()))
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, PostgresRow):
-            return NotImplemented
-        return self._values == other._values and self._columns == other._columns
-
-    def __hash__(self) -> int:
-        return hash(self._values)
-
-    def keys(self) -> list[str]:
+    def keys(self) -> list[str]:  # type: ignore[override]
         """Return the names of the columns."""
-        return list(self._columns)
+        return [*super().keys()]
 
 
 class Outcome:
@@ -141,47 +128,55 @@ def _load() -> Any:
 
 #: How functions begin that neither wait nor send: meanwhile no other thread need run.
 _QUICK = ("PQresult", "PQclear", "PQn", "PQf", "PQget", "PQcmdTuples", "PQisBusy")
-_POINTER, _TEXT, _NUMBER = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
-#: Function -> what it returns and takes, after the connection or the result.
-_FUNCTIONS: dict[str, tuple[Any, ...]] = {
-    "PQconnectStartParams": (_POINTER, _POINTER, _NUMBER),
-    "PQconnectPoll": (_NUMBER,),
-    "PQfreemem": (None,),
-    "PQstatus": (_NUMBER,),
-    "PQerrorMessage": (_TEXT,),
-    "PQfinish": (None,),
-    "PQsocket": (_NUMBER,),
-    "PQserverVersion": (_NUMBER,),
-    "PQbackendPID": (_NUMBER,),
-    "PQenterPipelineMode": (_NUMBER,),
-    "PQpipelineSync": (_NUMBER,),
-    "PQconsumeInput": (_NUMBER,),
-    "PQisBusy": (_NUMBER,),
-    "PQgetResult": (_POINTER,),
-    "PQresultStatus": (_NUMBER,),
-    "PQresultErrorField": (_TEXT, _NUMBER),
-    "PQclear": (None,),
-    "PQntuples": (_NUMBER,),
-    "PQnfields": (_NUMBER,),
-    "PQfname": (_TEXT, _NUMBER),
-    "PQftype": (ctypes.c_uint, _NUMBER),
-    "PQgetvalue": (_TEXT, _NUMBER, _NUMBER),
-    "PQgetisnull": (_NUMBER, _NUMBER, _NUMBER),
-    "PQcmdTuples": (_TEXT,),
-    "PQnotifies": (_POINTER,),
-    "PQsetNoticeReceiver": (_POINTER, _POINTER, _POINTER),
-    "PQsendQueryParams": (_NUMBER, _TEXT, _NUMBER, *(_POINTER,) * 4, _NUMBER),
-    "PQsendPrepare": (_NUMBER, _TEXT, _TEXT, _NUMBER, _POINTER),
-    "PQsendQueryPrepared": (_NUMBER, _TEXT, _NUMBER, *(_POINTER,) * 3, _NUMBER),
+
+
+# Its values stay what they are: as a number, a pointer would lose its upper half.
+class _Pointer(ctypes.c_void_p):
+    """The connection, a result, or a notice."""
+
+
+_TEXT, _NUMBER = ctypes.c_char_p, ctypes.c_int
+#: Function -> what it returns. What they take is not declared: ctypes would convert each argument
+#: by a call, and every answer is read by some two hundred calls. Numbers are of C's `int`.
+_FUNCTIONS: dict[str, Any] = {
+    "PQconnectStartParams": _Pointer,
+    "PQconnectPoll": _NUMBER,
+    "PQfreemem": None,
+    "PQstatus": _NUMBER,
+    "PQerrorMessage": _TEXT,
+    "PQfinish": None,
+    "PQsocket": _NUMBER,
+    "PQserverVersion": _NUMBER,
+    "PQbackendPID": _NUMBER,
+    "PQenterPipelineMode": _NUMBER,
+    "PQpipelineSync": _NUMBER,
+    "PQconsumeInput": _NUMBER,
+    "PQisBusy": _NUMBER,
+    "PQgetResult": _Pointer,
+    "PQresultStatus": _NUMBER,
+    "PQresultErrorField": _TEXT,
+    "PQclear": None,
+    "PQntuples": _NUMBER,
+    "PQnfields": _NUMBER,
+    "PQfname": _TEXT,
+    "PQftype": ctypes.c_uint,
+    "PQgetvalue": _TEXT,
+    "PQgetisnull": _NUMBER,
+    "PQcmdTuples": _TEXT,
+    "PQnotifies": _Pointer,
+    "PQsetNoticeReceiver": _Pointer,
+    "PQsendQueryParams": _NUMBER,
+    "PQsendPrepare": _NUMBER,
+    "PQsendQueryPrepared": _NUMBER,
 }
 
 
 def _typed(library: Any) -> Any:
-    """Declare the types of the library's functions, and return it."""
+    """Declare what the library's functions return, and return it."""
     quick = ctypes.PyDLL(None, handle=library._handle)
-    for name, (returns, *takes) in _FUNCTIONS.items():
+    for name, returns in _FUNCTIONS.items():
         function = getattr(quick if name.startswith(_QUICK) else library, name)
-        function.restype, function.argtypes = returns, (_POINTER, *takes)
+        function.restype = returns
         setattr(library, name, function)
     return library
 
@@ -227,12 +222,37 @@ _DECODERS: dict[int, Decoder] = {
 def encoded(value: object) -> bytes | None:
     """Return a value for the server; NUL, which it cannot store, becomes its symbol."""
     if type(value) is str:
+        if "\0" in value:
+            value = value.replace("\0", "\u2400")
         # Bytes that are not UTF-8 are escaped; no stored name has them.
-        known = value.replace("\0", "\u2400") if "\0" in value else value
-        return known.encode("utf-8", "backslashreplace")
+        return value.encode("utf-8", "backslashreplace")
     if value is None or isinstance(value, bytes):
         return value
     return (repr(value) if isinstance(value, float) else str(int(value))).encode()  # type: ignore[call-overload]
+
+
+def all_encoded(names: Iterable[str], values: Mapping[str, object]) -> list[bytes | None]:
+    """Return named values for the server; of those of every statement, most are texts."""
+    found: list[bytes | None] = []
+    for name in names:
+        value = values[name]
+        if type(value) is str and "\0" not in value:
+            found.append(value.encode("utf-8", "backslashreplace"))
+        else:
+            found.append(encoded(value))
+    return found
+
+
+#: Number of parameters -> the type of their array.
+_arrays: dict[int, Any] = {}
+
+
+def _array(values: Sequence[bytes | None]) -> Any:
+    count = len(values)
+    kind = _arrays.get(count)
+    if kind is None:
+        kind = _arrays[count] = ctypes.c_char_p * count
+    return kind(*values)
 
 
 #: An answer is owed to a statement, to its preparation, or to the end of a batch.
@@ -253,13 +273,15 @@ class Connection:
         self._owed: list[tuple[int, bytes]] = []
         #: Statement -> its name on the server; None if it was sent once.
         self._names: dict[bytes, bytes | None] = {}
-        #: Prepared statement -> the columns of its result, and how to read them.
+        #: Those of prepared statements.
         self._shapes: dict[bytes, Shape] = {}
         #: Whether the server itself is at the other end, not a pooler: statements stay prepared.
         self.is_direct = False
         #: Whether the store's settings hold for all its transactions.
         self.is_set = False
         self._pq.PQenterPipelineMode(self._handle)
+        self._arrival = select.poll()
+        self._arrival.register(self._pq.PQsocket(self._handle), select.POLLIN)
 
     def _connect(self, parameters: Mapping[str, str], seconds: float) -> Any:
         count = len(parameters)
@@ -318,8 +340,7 @@ class Connection:
 
     def send(self, statement: bytes, values: Sequence[bytes | None] = ()) -> None:
         """Queue a statement."""
-        count = len(values)
-        array = (ctypes.c_char_p * count)(*values) if count else None
+        count, array = len(values), _array(values) if values else None
         name = self._names.get(statement) or self._prepared(statement)
         if name is None:
             sent = self._pq.PQsendQueryParams(
@@ -327,7 +348,9 @@ class Connection:
             )
         else:
             sent = self._pq.PQsendQueryPrepared(self._handle, name, count, array, None, None, 0)
-        self._sent(sent, _ANSWER, statement)
+        if not sent:
+            raise ConnectionLost(self._said(self._handle))
+        self._owed.append((_ANSWER, statement))
 
     def _prepared(self, statement: bytes) -> bytes | None:
         """Have a statement prepared that is sent for the second time; return its name."""
@@ -360,33 +383,32 @@ class Connection:
     def receive(self, wanted: int) -> list[Outcome | StatementFailed]:
         """Return the results of the last `wanted` statements; read all earlier ones first."""
         pq, handle = self._pq, self._handle
+        is_busy, next_result, clear = pq.PQisBusy, pq.PQgetResult, pq.PQclear
         outcomes: list[Outcome | StatementFailed] = []
         refused: StatementFailed | None = None
         for kind, statement in self._owed:
-            while pq.PQisBusy(handle):
+            while is_busy(handle):
                 self._read(None)
-            result = pq.PQgetResult(handle)
+            result = next_result(handle)
             if not result:
                 raise ConnectionLost(self._said(handle))
             if kind != _SYNC:
                 outcome = self._outcome(result, statement)
                 # No more results of this statement.
-                pq.PQgetResult(handle)
+                next_result(handle)
                 if kind == _ANSWER:
                     # A statement that cannot be prepared has failed.
                     outcomes.append(refused or outcome)
                     refused = None
                 elif isinstance(outcome, StatementFailed):
                     refused, self._names[statement] = outcome, None
-            pq.PQclear(result)
+            clear(result)
         self._owed = []
         return outcomes[len(outcomes) - wanted :]
 
     def _read(self, seconds: float | None) -> None:
         """Take in what has arrived, after at most so many seconds of waiting for it."""
-        poll = select.poll()
-        poll.register(self._pq.PQsocket(self._handle), select.POLLIN)
-        poll.poll(None if seconds is None else max(0, seconds) * 1000)
+        self._arrival.poll(None if seconds is None else max(0, seconds) * 1000)
         if not self._pq.PQconsumeInput(self._handle):
             raise ConnectionLost(self._said(self._handle))
 
@@ -400,29 +422,31 @@ class Connection:
         count = pq.PQntuples(result)
         if not count:
             return Outcome([], 0)
-        columns, decoders = self._shapes.get(statement) or self._shape(result, statement)
+        columns = self._shapes.get(statement) or self._shape(result, statement)
         value, is_null = pq.PQgetvalue, pq.PQgetisnull
         rows = []
-        for row in range(count):
-            values = [
+        for number in range(count):
+            row = PostgresRow()
+            for n, (name, decode) in enumerate(columns):
+                found = value(result, number, n)
                 # Null looks as an empty text does.
-                decode(found)
-                if (found := value(result, row, n)) or not is_null(result, row, n)
-                else None
-                for n, decode in decoders
-            ]
-            rows.append(PostgresRow(columns, tuple(values)))
+                row[name] = decode(found) if found or not is_null(result, number, n) else None
+            rows.append(row)
         return Outcome(rows, count)
 
     def _shape(self, result: Any, statement: bytes) -> Shape:
-        """Return the columns by name, and how to read them; known of a prepared statement."""
+        """Return the columns, and how to read them; known of a prepared statement."""
         pq = self._pq
-        fields = range(pq.PQnfields(result))
-        columns = {pq.PQfname(result, n).decode(): n for n in fields}
-        decoders = [(n, _DECODERS.get(pq.PQftype(result, n), bytes.decode)) for n in fields]
+        columns: dict[str, Decoder] = {}
+        for n in range(pq.PQnfields(result)):
+            name = pq.PQfname(result, n).decode()
+            # A column without a name of its own can be asked for by its number.
+            name = f"{name} {n}" if name in columns else name
+            columns[name] = _DECODERS.get(pq.PQftype(result, n), bytes.decode)
+        shape = list(columns.items())
         if self._names.get(statement):
-            self._shapes[statement] = columns, decoders
-        return columns, decoders
+            self._shapes[statement] = shape
+        return shape
 
     def _failed(self, result: Any) -> StatementFailed:
         pq = self._pq

@@ -88,13 +88,15 @@ class RoundTrips:
         for statement, values in (*opening, *batch):
             connection.send(statement, values)
         connection.flush()
-        outcomes = connection.receive(len(opening) + len(batch))
-        for number, outcome in enumerate(outcomes):
+        done: list[Outcome] = []
+        for outcome in connection.receive(len(opening) + len(batch)):
             if isinstance(outcome, libpq.StatementFailed):
-                self._fail(outcome, opening=number < len(opening))
-        done = [each for each in outcomes if isinstance(each, libpq.Outcome)]
-        if opening:
-            self._opened(done[: len(opening)])
+                self._fail(outcome, opening=len(done) < len(opening))
+            else:
+                done.append(outcome)
+        if not opening:
+            return done
+        self._opened(done[: len(opening)])
         return done[len(opening) :]
 
     def _opening(self) -> list[Statement]:

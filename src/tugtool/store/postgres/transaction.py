@@ -105,7 +105,8 @@ class PostgresTransaction(RoundTrips):
 
     def expect(self, statement: str, **values: object) -> None:
         """Announce a question: it goes with the next one, and is not asked again."""
-        self._expected[statement, *values.values()] = self._bound(statement, values)
+        question = (statement, *values.values())
+        self._expected[question] = self._bound(statement, values)
 
     def note(self, kind: str, detail: Mapping[str, object], **values: object) -> None:
         """Add an event to the log at the commit."""
@@ -126,11 +127,15 @@ class PostgresTransaction(RoundTrips):
         if batch:
             self._run(*batch)
 
-    def _ask(self, statement: str, values: Mapping[str, object]) -> Outcome:
+    def _ask(self, statement: str, values: dict[str, object]) -> Outcome:
         self._before(statement)
-        outcome = self._answers.pop((statement, *values.values()), None)
+        outcome = None
+        if self._answers:
+            outcome = self._answers.pop((statement, *values.values()), None)
         if outcome is None:
             outcome = self._run(*self._machine(statement), self._bound(statement, values))[-1]
+        if self._owners is None:
+            return outcome
         return libpq.Outcome(self._seen(outcome.rows), outcome.changed)
 
     def _before(self, statement: str) -> None:
@@ -139,19 +144,21 @@ class PostgresTransaction(RoundTrips):
             notes, self._notes = self._notes, []
             self._wrote = True
             self._run(*notes)
-        self._wrote = self._wrote or not statement.lstrip().startswith("select")
+        self._wrote = self._wrote or not translate.only_reads(statement)
 
-    def _bound(self, statement: str, values: Mapping[str, object]) -> Statement:
+    # Called for every statement: it changes the dictionary that its caller's call has made.
+    def _bound(self, statement: str, values: dict[str, object]) -> Statement:
         query, names = translate.numbered(statement)
         # Nearly every statement needs the plan and the time.
-        named = {"plan": self.plan, **values}
-        if "now" in names and "now" not in named:
+        if "plan" not in values:
+            values["plan"] = self.plan
+        if "now" not in values and "now" in names:
             if self._milliseconds is None and self._store.clock is None:
                 # Not known here yet; the server has it when this arrives.
                 query, names = translate.numbered(statement, now=statements.NOW)
             else:
-                named["now"] = self.now
-        return query, self._encoded(names, named)
+                values["now"] = self.now
+        return query, self._encoded(names, values)
 
     # -- owners ------------------------------------------------------------------------
 
@@ -159,7 +166,7 @@ class PostgresTransaction(RoundTrips):
         """Return the values of parameters, with owners as they are stored."""
         owners = self._owners
         if owners is None:
-            return [libpq.encoded(named[name]) for name in names]
+            return libpq.all_encoded(names, named)
         return [libpq.encoded(owners.stored(name, named[name], self._machines)) for name in names]
 
     def _seen(self, rows: list[PostgresRow]) -> list[PostgresRow]:
@@ -167,9 +174,9 @@ class PostgresTransaction(RoundTrips):
         owners = self._owners
         if owners is None or not rows or COLUMNS.isdisjoint(rows[0].keys()):
             return rows
-        columns = {name: number for number, name in enumerate(rows[0].keys())}
-        seen = (owners.seen(list(columns), [*row], self._machines) for row in rows)
-        return [libpq.PostgresRow(columns, values) for values in seen]
+        columns = [*rows[0].keys()]
+        seen = (owners.seen(columns, [*row], self._machines) for row in rows)
+        return [libpq.PostgresRow(zip(columns, values, strict=True)) for values in seen]
 
     def _machine(self, statement: str) -> list[Statement]:
         """Return what adds this machine before the first statement that adds an owner of it."""

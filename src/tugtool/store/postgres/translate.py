@@ -6,7 +6,7 @@ from tugtool.errors.state import DatabaseUnavailable, QueryFailed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from tugtool.errors.state import DatabaseError
     from tugtool.store.postgres.address import Address
@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 #: Statement -> the same with numbered parameters, and their names in that order.
 _known: dict[tuple[str, bytes], tuple[bytes, tuple[str, ...]]] = {}
 
-#: Changes -> one statement for all of them, and a change -> the tables that it names.
-_merged: dict[tuple[bytes, ...], bytes] = {}
-_tables: dict[bytes, frozenset[bytes]] = {}
+#: Whether a statement only reads.
+_reads: dict[str, bool] = {}
+#: Changes -> one statement for each group of them, and the size of the group.
+_merged: dict[tuple[bytes, ...], list[tuple[bytes, int]]] = {}
+_MOST_MERGED = 200
 
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyz_")
 
@@ -79,21 +81,46 @@ def _numbered(statement: str, now: str) -> tuple[bytes, tuple[str, ...]]:
     return "".join(parts).encode(), tuple(names)
 
 
+def only_reads(statement: str) -> bool:
+    """Return whether a shared statement changes nothing."""
+    reads = _reads.get(statement)
+    if reads is None:
+        reads = _reads[statement] = statement.lstrip().startswith("select")
+    return reads
+
+
 def merged(changes: Sequence[Statement]) -> list[Statement]:
     """Return the changes as few statements: one for those that concern different tables.
 
     Such a statement sees the rows as they were before it, and its last part is carried out last.
     """
-    groups: list[list[Statement]] = []
-    known = set[bytes]()
-    for change in changes:
-        tables = _tables.get(change[0]) or _tables.setdefault(change[0], _named(change[0]))
-        if not groups or not known.isdisjoint(tables):
-            groups.append([])
-            known = set()
-        groups[-1].append(change)
+    queries = tuple([query for query, _ in changes])
+    groups = _merged.get(queries)
+    if groups is None:
+        if len(_merged) > _MOST_MERGED:
+            _merged.clear()
+        groups = _merged[queries] = [*_grouped(queries)]
+    begin = 0
+    found: list[Statement] = []
+    for text, count in groups:
+        values = [value for _, each in changes[begin : begin + count] for value in each]
+        found.append((text, values))
+        begin += count
+    return found
+
+
+def _grouped(queries: Sequence[bytes]) -> Iterator[tuple[bytes, int]]:
+    """Yield the statement of each group, and how many changes it has."""
+    group, known = list[bytes](), set[bytes]()
+    for query in queries:
+        tables = _named(query)
+        if group and not known.isdisjoint(tables):
+            yield _together(group), len(group)
+            group, known = [], set()
+        group.append(query)
         known |= tables
-    return [_together(group) if len(group) > 1 else group[0] for group in groups]
+    if group:
+        yield _together(group), len(group)
 
 
 def _named(query: bytes) -> frozenset[bytes]:
@@ -104,29 +131,29 @@ def _named(query: bytes) -> frozenset[bytes]:
     return frozenset((words[1] if words[0] == b"update" else words[2], *read))
 
 
-def _together(group: Sequence[Statement]) -> Statement:
-    queries = tuple(query for query, _ in group)
-    text = _merged.get(queries)
-    if text is None:
-        parts, count = list[bytes](), 0
-        for query, values in group:
-            parts.append(_shifted(query, count))
-            count += len(values)
-        # The server begins with what comes after the list, and goes on with the list's end.
-        first, *others = parts
-        listed = b", ".join(b"w%d as (%s)" % each for each in enumerate(reversed(others)))
-        text = _merged[queries] = b"with %s %s" % (listed, first)
-    return text, [value for _, values in group for value in values]
+def _together(queries: Sequence[bytes]) -> bytes:
+    if len(queries) == 1:
+        return queries[0]
+    parts, highest = list[bytes](), 0
+    for query in queries:
+        text, highest = _shifted(query, highest)
+        parts.append(text)
+    # The server begins with what comes after the list, and goes on with the list's end.
+    first, *others = parts
+    listed = b", ".join(b"w%d as (%s)" % each for each in enumerate(reversed(others)))
+    return b"with %s %s" % (listed, first)
 
 
-def _shifted(query: bytes, by: int) -> bytes:
-    """Return the query with higher numbers of its parameters."""
+def _shifted(query: bytes, by: int) -> tuple[bytes, int]:
+    """Return the query with higher numbers of its parameters, and the highest."""
     first, *others = query.split(b"$")
-    parts = [first]
+    parts, highest = [first], by
     for other in others:
         length = next((n for n, c in enumerate(other) if c not in b"0123456789"), len(other))
-        parts.append(b"%d%s" % (int(other[:length]) + by, other[length:]))
-    return b"$".join(parts)
+        number = int(other[:length]) + by
+        parts.append(b"%d%s" % (number, other[length:]))
+        highest = max(highest, number)
+    return b"$".join(parts), highest
 
 
 def refusal(address: Address, error: StatementFailed) -> DatabaseError:
