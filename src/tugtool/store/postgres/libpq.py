@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     Decoder = Callable[[bytes], object]
-    #: The columns of a result, and how to read their values.
-    Shape = list[tuple[str, Decoder]]
+    #: The columns of a result: their numbers and names, and how to read their values.
+    Shape = list[tuple[int, str, Decoder]]
 
 #: The first version with pipeline mode.
 OLDEST_VERSION = 140000
@@ -43,6 +43,9 @@ _PRIMARY = ord("M")
 
 #: SQLSTATEs of a server that ends the connection, or (08) of a pooler that has lost the server.
 _ENDED = ("08", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04")
+
+#: A function that is called for what it does.
+_UNREAD = "set_config"
 
 _BOOL, _INTS, _FLOATS, _NUMERIC = 16, (20, 21, 23, 26), (700, 701), 1700
 
@@ -427,7 +430,7 @@ class Connection:
         rows = []
         for number in range(count):
             row = PostgresRow()
-            for n, (name, decode) in enumerate(columns):
+            for n, name, decode in columns:
                 found = value(result, number, n)
                 # Null looks as an empty text does.
                 row[name] = decode(found) if found or not is_null(result, number, n) else None
@@ -436,14 +439,16 @@ class Connection:
 
     def _shape(self, result: Any, statement: bytes) -> Shape:
         """Return the columns, and how to read them; known of a prepared statement."""
-        pq = self._pq
-        columns: dict[str, Decoder] = {}
+        pq, names = self._pq, set()
+        shape: Shape = []
         for n in range(pq.PQnfields(result)):
             name = pq.PQfname(result, n).decode()
+            if name == _UNREAD:
+                continue
             # A column without a name of its own can be asked for by its number.
-            name = f"{name} {n}" if name in columns else name
-            columns[name] = _DECODERS.get(pq.PQftype(result, n), bytes.decode)
-        shape = list(columns.items())
+            name = f"{name} {n}" if name in names else name
+            names.add(name)
+            shape.append((n, name, _DECODERS.get(pq.PQftype(result, n), bytes.decode)))
         if self._names.get(statement):
             self._shapes[statement] = shape
         return shape

@@ -123,14 +123,16 @@ class RoundTrips:
         self._store.check(found)
         assert self._connection is not None
         self._connection.is_direct = found["process"] == self._connection.server_process
-        self._is_awaited = bool(found["is_awaited"])
         self._unsynced = libpq.encoded(found["unsynced"])
+        server = clocks.milliseconds_in(found["moment"])
+        noticed = found["noticed_at"]
+        recently = server - 1000 * statements.NOTICE_SECONDS <= noticed <= server
+        self._is_awaited = found["watched_until"] > server and not recently
         if first:
             # Read after the lock: later transactions have later times. Tests set their own.
             clock = self._store.clock
-            milliseconds: int = clock() if clock else found["milliseconds"]
-            self._milliseconds = milliseconds
-            self._now = clocks.text(milliseconds)
+            self._milliseconds = clock() if clock else server
+            self._now = clocks.text(self._milliseconds)
 
     def _fail(self, failure: libpq.StatementFailed, *, opening: bool) -> None:
         """Raise our error for a failed statement."""

@@ -35,21 +35,20 @@ _UNSYNCED = (
        """
     % LAST
 )
-#: Which tables these are, who answers, and the time: as a number, and as text for statements
-#: that are sent along. Also whether a process waits for a notice and has had none just now.
-CLOCK = b"""
-select %%sversion, identity, pg_backend_pid() as process, milliseconds,
-       set_config('tugtool.now',
-                  to_char(t at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), true),
-       watched_until > milliseconds
-       and noticed_at not between milliseconds - %d and milliseconds as is_awaited
-  from (select t, floor(extract(epoch from t) * 1000)::bigint as milliseconds
-          from (select %%s as t offset 0) as moment offset 0) as clock, repository
-""" % (NOTICE_SECONDS * 1000)
-READ_CLOCK = CLOCK % (_UNSYNCED, b"clock_timestamp()")
-LOCK_THEN_CLOCK = CLOCK % (
-    _AHEAD + b"," + _UNSYNCED,
+#: The time as text, also for statements that are sent along; which tables these are; who answers;
+#: whether a process waits for a notice, and when the last one was sent. From left to right, so what
+#: comes after the time comes after the lock.
+_CLOCK = b"""
+select %sset_config('tugtool.now',
+                  to_char(%s at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), true) as moment,
+       %sversion, identity, pg_backend_pid() as process, watched_until, noticed_at
+  from repository
+"""
+READ_CLOCK = _CLOCK % (b"", b"clock_timestamp()", _UNSYNCED)
+LOCK_THEN_CLOCK = _CLOCK % (
+    _AHEAD + b",\n       ",
     b"case when %s::text is not null then clock_timestamp() end" % LOCK,
+    _UNSYNCED,
 )
 SET_NOW = b"select set_config('tugtool.now', $1, true)"
 NOW = b"current_setting('tugtool.now')"
