@@ -122,15 +122,15 @@ class SqliteTransaction:
     # Called for every statement: it changes the dictionary that its caller's call has made.
     def _ask(self, statement: str, values: dict[str, Any]) -> Cursor:
         """Run a statement. Damage may show at any row, so its caller translates errors."""
+        for value in values.values():
+            if type(value) is str and "\0" in value:
+                values = _storable(values)
+                break
         # Nearly every statement needs the plan and the time.
         if "plan" not in values:
             values["plan"] = self.plan
         if "now" not in values:
             values["now"] = self.now
-        for value in values.values():
-            if type(value) is str and "\0" in value:
-                values = _storable(values)
-                break
         try:
             return self._connection.execute(statement, values)
         except UnicodeEncodeError:
