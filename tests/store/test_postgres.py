@@ -20,7 +20,15 @@ from tugtool.errors import TugError
 from tugtool.errors.state import DatabaseUnavailable, NewerDatabase, QueryFailed
 from tugtool.state.record import PlanCopy
 from tugtool.store import NO_PLAN, back_up, open_store, owners, schema, sql
-from tugtool.store.postgres import PostgresStore, create, libpq, statements, transaction, translate
+from tugtool.store.postgres import (
+    PostgresStore,
+    create,
+    libpq,
+    library,
+    statements,
+    transaction,
+    translate,
+)
 from tugtool.store.postgres.address import Address, schema_of
 from tugtool.store.postgres.listen import Listener
 from tugtool.store.postgres.transaction import PostgresTransaction
@@ -987,6 +995,13 @@ def test_changes_of_different_tables_are_one_statement():
     ]
 
 
+def test_few_of_the_statements_that_were_put_together_are_kept(monkeypatch):
+    monkeypatch.setattr(translate, "_merged", {})
+    for n in range(2 * translate._MOST_MERGED):
+        assert translate.merged([(b"delete from t%d" % n, [])]) == [(b"delete from t%d" % n, [])]
+    assert len(translate._merged) < translate._MOST_MERGED + 2
+
+
 def test_tables_of_an_older_schema_that_lack_a_column_are_refused_by_their_version(pg):
     name = pg.store.address.quoted_schema()
     pg.store.ask(f"alter table {name}.repository drop column noticed_at".encode())
@@ -1309,23 +1324,30 @@ def test_refusals_of_a_server_that_cannot_be_used(on_postgres, monkeypatch, tmp_
 
 def test_the_library_is_the_systems_or_that_of_a_wheel(on_postgres, monkeypatch, tmp_path):
     url = engines.url_in(tmp_path)
-    monkeypatch.setattr(libpq, "_library", None)
-    monkeypatch.setattr(libpq, "NAMES", ("nowhere.so",))
-    monkeypatch.setattr(libpq, "WHEELS", ())
+    monkeypatch.setattr(library, "_library", None)
+    monkeypatch.setattr(library, "NAMES", ("nowhere.so",))
+    monkeypatch.setattr(library, "WHEELS", ())
     with pytest.raises(DatabaseUnavailable, match="needs the library libpq: none was found") as it:
         PostgresStore(url).exists()
     assert it.value.hint == "pip install 'tugtool[postgres]'"
-    monkeypatch.setattr(libpq, "NAMES", ())
-    monkeypatch.setattr(libpq, "WHEELS", ("psycopg2_binary.libs",))
+    monkeypatch.setattr(library, "NAMES", ())
+    monkeypatch.setattr(library, "WHEELS", ("psycopg2_binary.libs",))
     # The library of the wheel.
     store = PostgresStore(url)
     assert store.exists()
     store.close()
-    monkeypatch.setattr(libpq, "_library", None)
+    monkeypatch.setattr(library, "_library", None)
     with monkeypatch.context() as newer:
-        newer.setattr(libpq, "OLDEST_VERSION", 10**9)
-        with pytest.raises(libpq.LibraryMissing, match="and 14 is needed"):
-            libpq.library()
+        newer.setattr(library, "OLDEST_VERSION", 10**9)
+        with pytest.raises(library.LibraryMissing, match="and 14 is needed"):
+            library.loaded()
+
+
+def test_a_time_is_read_by_hand_as_the_library_reads_it():
+    # Every day of four centuries and more, each at another moment of it.
+    for day in range(47 * 10**4):
+        milliseconds = day * 86_400_000 + day * 7919 % 86_400_000
+        assert statements.milliseconds(clocks.text(milliseconds)) == milliseconds
 
 
 # -- query plans -----------------------------------------------------------------------

@@ -32,8 +32,6 @@ def ticks() -> float:
 
 #: Beginnings of the texts of the last few seconds.
 _seconds: dict[int, str] = {}
-#: The seconds of such beginnings.
-_texts: dict[str, int] = {}
 
 
 def text(milliseconds: int) -> str:
@@ -47,22 +45,6 @@ def text(milliseconds: int) -> str:
         begun = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
         _seconds[second] = begun
     return "%s.%03dZ" % (begun, rest)  # noqa: UP031 (the quickest way, at every transaction)
-
-
-def milliseconds_in(text: str) -> int:
-    """The time that a text of `text` names. By hand, because every claim on a server needs it."""
-    second = _texts.get(text[:19])
-    if second is None:
-        if len(_texts) > 10:
-            _texts.clear()
-        year, month, day = int(text[:4]), int(text[5:7]), int(text[8:10])
-        # Years that begin in March end with the day that only some of them have.
-        year, month = (year - 1, month + 9) if month < 3 else (year, month - 3)
-        days = 365 * year + year // 4 - year // 100 + year // 400 + (153 * month + 2) // 5 + day
-        hours = int(text[11:13]) + 24 * (days - 719469)
-        second = int(text[17:19]) + 60 * (int(text[14:16]) + 60 * hours)
-        _texts[text[:19]] = second
-    return 1000 * second + int(text[20:23])
 
 
 def milliseconds(text: str) -> int:

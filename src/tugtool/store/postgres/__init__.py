@@ -17,6 +17,7 @@ from tugtool.errors.state import QueryFailed
 from tugtool.store import NO_PLAN
 from tugtool.store.postgres import libpq, translate
 from tugtool.store.postgres.address import Address
+from tugtool.store.postgres.library import LibraryMissing
 from tugtool.store.postgres.transaction import PostgresTransaction
 
 TYPE_CHECKING = False
@@ -197,7 +198,7 @@ class PostgresStore:
         while True:
             try:
                 connection = libpq.Connection(self._parameters(), max(2, self.busy_seconds))
-            except libpq.LibraryMissing as error:
+            except LibraryMissing as error:
                 raise self._without_library(error) from error
             except libpq.ConnectionFailed as error:
                 said = str(error)

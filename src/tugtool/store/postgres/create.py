@@ -98,9 +98,9 @@ create trigger number before insert on {table} for each row execute function {fu
 
 # For every statement the server parses each check of its table anew, and asks for the row that a
 # reference names: for the tables that every claim and completion writes, that takes a fifth of the
-# server's time. So they keep what must never be wrong, whoever writes: a hold. Its rule is a
-# function, which is parsed once per connection. The rest is checked in files, where the same
-# statements run; and the plan's lock keeps others from removing what is referred to.
+# server's time. So they keep what must never be wrong: a hold. Its rule is a function, which is
+# parsed once per connection. The rest is checked in files, where the same statements run; and the
+# plan's lock keeps others from removing what is referred to.
 _HOLD = "status text, claimed_by text, claimed_at text, lease_expires_at text, heartbeat_at text"
 _TIME = "____-__-__T__:__:__.___Z"
 _RULES = {

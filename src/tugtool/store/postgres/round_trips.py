@@ -124,7 +124,7 @@ class RoundTrips:
         assert self._connection is not None
         self._connection.is_direct = found["process"] == self._connection.server_process
         self._unsynced = libpq.encoded(found["unsynced"])
-        server = clocks.milliseconds_in(found["moment"])
+        server = statements.milliseconds(found["moment"])
         noticed = found["noticed_at"]
         recently = server - 1000 * statements.NOTICE_SECONDS <= noticed <= server
         self._is_awaited = found["watched_until"] > server and not recently
