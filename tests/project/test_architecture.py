@@ -128,7 +128,6 @@ REASONS = {
     "state.history": "log and stats read the same events",
     "state.record": "what every operation shares; every claim loads it as one file",
     "state.reviews": "what waits for a person, and what a person says to it",
-    "store.postgres.libpq": "the driver: a command loads it as one file",
     "store.sql.publication": "loaded only where commits travel by a remote",
     "store.sqlite": "every command on the record loads it as one file",
     "system.variables": "what the documentation lists, which no command has to load",

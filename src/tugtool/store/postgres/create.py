@@ -98,26 +98,31 @@ create trigger number before insert on {table} for each row execute function {fu
 
 # For every statement the server parses each check of its table anew, and asks for the row that a
 # reference names: for the tables that every claim and completion writes, that takes a fifth of the
-# server's time. So they keep what must never be wrong: a hold. Its rule is a function, which is
-# parsed once per connection. The rest is checked in files, where the same statements run; and the
-# plan's lock keeps others from removing what is referred to.
-_HOLD = "status text, claimed_by text, claimed_at text, lease_expires_at text, heartbeat_at text"
+# server's time. So they keep what must never be wrong: holds and counts. The rule of a step is a
+# function, which is parsed once per connection. The rest is checked in files, where the same
+# statements run; and the plan's lock keeps others from removing what is referred to.
+_FACTS = (
+    "status text, claimed_by text, claimed_at text, lease_expires_at text, heartbeat_at text,"
+    " completed_at text, open_deps bigint"
+)
 _TIME = "____-__-__T__:__:__.___Z"
 _RULES = {
     "steps": (
         f"""
-create or replace function is_right({_HOLD}) returns boolean language plpgsql immutable as $$
+create or replace function is_right({_FACTS}) returns boolean language plpgsql immutable as $$
 begin
   return case when claimed_by is null
               then status in ('pending', 'completed')
                    and num_nonnulls(claimed_at, lease_expires_at, heartbeat_at) = 0
               else status in ('claimed', 'in_progress')
                    and (claimed_at || lease_expires_at || heartbeat_at like '{_TIME * 3}') is true
-         end;
+         end
+     and (status = 'completed') = (completed_at is not null) and open_deps >= 0;
 end $$
 """,
-        f"""
-alter table steps add constraint steps_check check (is_right({_HOLD.replace(" text", "")}))
+        """
+alter table steps add constraint steps_check check (
+  is_right(status, claimed_by, claimed_at, lease_expires_at, heartbeat_at, completed_at, open_deps))
 """,
     ),
     "attempts": (),
