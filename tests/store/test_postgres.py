@@ -1145,6 +1145,25 @@ def test_clones_that_disagree_about_the_name_of_one_history_are_told(on_postgres
         store.close()
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *(
+            "steps set status = 'done'",
+            "steps set open_deps = -1",
+            "steps set status = 'completed'",
+        ),
+        *("steps set completed_at = lease_expires_at", "steps set lease_expires_at = 'tomorrow'"),
+        *("plan_counts set steps_ready = -1", "plan_counts set steps_done = steps_total + 1"),
+    ],
+)
+def test_the_tables_that_every_claim_writes_refuse_holds_and_counts_that_cannot_be(pg, wrong):
+    assert pg.claim()["claimed"]
+    with pytest.raises(QueryFailed, match="check") as caught, pg.store.write(KEY) as tx:
+        tx.run(f"update {wrong} where plan_path = :plan")
+    assert caught.value.by_rule
+
+
 def test_a_newer_schema_is_refused_and_an_older_one_is_migrated_only_on_purpose(pg):
     def say(version: int) -> None:
         name = pg.store.address.quoted_schema()
