@@ -139,7 +139,7 @@ def test_the_workers_show_an_engine_that_gives_up_or_believes(planted):
 
         with pytest.raises(
             AssertionError,
-            match=r"ConnectionLost|acknowledged|more than once|E0|is held by|Superseded",
+            match=r"ConnectionLost|acknowledged|more than once|E0|is held by|Superseded|NotOwner",
         ):
             _often(server.url(), [restart] * 6, planted)
 

@@ -805,14 +805,13 @@ def test_many_rows_are_sent_in_parts_and_a_long_transaction_is_not_repeated(pg):
 
 def test_an_event_that_is_refused_takes_its_transaction_with_it(pg):
     def wrong() -> None:
-        with pg.store.write(KEY) as tx:
-            tx.run("update steps set title = 'x'")
-            tx.note(None, {}, anchor=None, actor=None, attempt=None)
+        with pg.store.write("nowhere") as tx:
+            tx.run("update plan_copies set plan_hash = 'x'")
+            tx.note("odd", {}, anchor=None, actor=None, attempt=None)
 
-    with pytest.raises(QueryFailed, match="not-null") as caught:
+    with pytest.raises(QueryFailed, match="foreign key") as caught:
         wrong()
     assert caught.value.by_rule
-    assert pg.row("step-1")["title"] == "Part 1"
     assert pg.claim()["claimed"]
 
 

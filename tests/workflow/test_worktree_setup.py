@@ -219,8 +219,13 @@ def test_a_plan_on_a_python_project_whose_tests_need_a_virtual_environment_runs(
     play.repo.write({".env": "MODE=test\n"})
     fix = "echo 'def add(a, b): return a + b' > adder.py; echo {step} > {step}.txt"
     check = ".venv/bin/python -B check.py"
+    # One worker alone would be fast enough to do both.
+    both = [{"touch": "../../../{step}-here"}]
+    both += [{"wait_for": f"../../../step-{n}-here"} for n in (1, 2)]
+    work = [{"run": fix}, {"run": check}]
     play.rules(
-        {"role": "coder", "do": [{"run": fix}, {"run": check}]},
+        {"role": "coder", "step": ["step-1", "step-2"], "do": [*both, *work]},
+        {"role": "coder", "do": work},
         {"role": "reviewer", "do": [{"run": check}]},
     )
     status, told = play.run()

@@ -137,7 +137,6 @@ alter table plan_counts add constraint plan_counts_check check (
 _CHECK = " check ("
 _REFERENCES = {
     "attempts": "  foreign key (plan_path, step_anchor) references steps (plan_path, anchor),\n",
-    "events": " references plans (plan_path)",
 }
 
 # A step that needs all others is rare, but statistics would count it: the planner would then take
@@ -157,7 +156,7 @@ begin
       from pg_constraint
      where contype = 'c' and conrelid in ('steps'::regclass, 'attempts'::regclass,
                                           'plan_counts'::regclass, 'events'::regclass)
-        or contype = 'f' and conrelid in ('attempts'::regclass, 'events'::regclass)
+        or contype = 'f' and conrelid = 'attempts'::regclass
   loop
     execute format('alter table %s drop constraint %I', found.name, found.conname);
   end loop;
