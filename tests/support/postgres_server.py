@@ -9,6 +9,7 @@ import fcntl
 import importlib.util
 import os
 import pwd
+import select
 import shutil
 import signal
 import subprocess
@@ -127,13 +128,21 @@ class Server:
     def destroy(self) -> None:
         """Kill every process of it at once, as a machine that loses power does."""
         assert self.process is not None
-        self.process.send_signal(signal.SIGSTOP)
         pid = self.process.pid
+        self.process.send_signal(signal.SIGSTOP)
+        # Until then it may start one more.
+        os.waitid(os.P_PID, pid, os.WSTOPPED)
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        ends = []
         for each in (*map(int, children), pid):
             with contextlib.suppress(ProcessLookupError):
+                ends.append(os.pidfd_open(each))
                 os.kill(each, signal.SIGKILL)
         self.process.wait()
+        for end in ends:
+            # As long as one of them is there, no server starts on its data.
+            select.select([end], [], [])
+            os.close(end)
         # It says that a server runs, and none does.
         (self.data / "postmaster.pid").unlink()
 
