@@ -163,7 +163,7 @@ def _beside(bench: Bench, server: servers.Server, key: str) -> int:
             for how, pause in PAUSES.items():
                 for _ in range(bench.options.rounds):
                     meter.run(f"{how}, {count}", lambda: _pair(store, key))
-                    time.sleep(pause)
+                    time.sleep(pause)  # what is measured: claims that come rarely
             watchers.end()
     rows, ratios = [], []
     for how in PAUSES:
@@ -174,7 +174,7 @@ def _beside(bench: Bench, server: servers.Server, key: str) -> int:
     columns = ("claims", "watchers", "claim and release, CPU us here", "CPU us, server")
     bench.results.table("watchers-claims", "A claim beside watchers", CLAIMS_NOTE, columns, rows)
     store.close()
-    return bench.results.figure("watchers-claims", ratios[0])
+    return bench.results.figure("watchers-claims", max(ratios))
 
 
 def _means(figures: list[tuple[float, ...]]) -> list[float]:
